@@ -1,0 +1,11 @@
+//! Objects leave a real store when they should, and only then. STORE says which store.
+
+mod breaker;
+mod disturbed;
+mod guard;
+mod keys;
+mod owned;
+mod protect;
+mod rows;
+mod superseded;
+mod way;

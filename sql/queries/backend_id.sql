@@ -1,0 +1,1 @@
+SELECT b.id FROM storage_reaper.backend b WHERE b.name = $1

@@ -1,0 +1,8 @@
+-- What is due before long, of sources that are not held: as far ahead as is cheap to look.
+SELECT s.id, (pg_catalog.date_part('epoch', e.captured_at) * 1000000)::bigint AS captured_us, e.objects::bigint AS objects, e.whole
+FROM storage_reaper.entry e
+JOIN storage_reaper.source s ON s.id = e.source_id
+WHERE e.due_at <= pg_catalog.clock_timestamp() + $1 * interval '1 microsecond'
+  AND s.held_since IS NULL AND e.captured_at > coalesce(s.released_at, '-infinity')
+ORDER BY e.due_at, e.id
+LIMIT 2000

@@ -1,0 +1,1 @@
+UPDATE storage_reaper.control SET paused = $1

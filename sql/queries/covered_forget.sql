@@ -1,0 +1,1 @@
+DELETE FROM storage_reaper.covered WHERE source_id = $1

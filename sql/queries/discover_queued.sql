@@ -1,0 +1,6 @@
+SELECT e.payload, coalesce(e.backend_id, s.backend_id) AS backend_id
+FROM storage_reaper.entry e
+LEFT JOIN storage_reaper.source s ON s.id = e.source_id
+WHERE e.fault IS NULL
+ORDER BY e.due_at DESC
+LIMIT $1

@@ -1,0 +1,1 @@
+SELECT a.state, a.paused FROM storage_reaper.arming_state a

@@ -1,0 +1,242 @@
+//! create_backend, alter_backend, drop_backend, create_location, drop_location.
+
+use pgrx::prelude::*;
+
+use crate::domain::backend::{Addressing, Backend, BackendId, Kind};
+use crate::domain::credentials::CredentialName;
+use crate::domain::endpoint::{Endpoint, check_bucket_name};
+use crate::domain::location::UrlBase;
+use crate::domain::verify::Verify;
+use crate::error::{Error, Result};
+use crate::guc;
+use crate::pg::{settings, wake};
+use crate::store::{backend, flight, location};
+
+use super::{Answer, required};
+
+/// What a caller says of a backend; `None` keeps what is there, or takes the default.
+struct Wanted<'a> {
+    kind: Option<&'a str>,
+    endpoint: Option<&'a str>,
+    bucket: Option<&'a str>,
+    region: Option<&'a str>,
+    addressing: Option<&'a str>,
+    credentials: Option<&'a str>,
+    verify: Option<&'a str>,
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[expect(clippy::too_many_arguments, reason = "SQL callers name them")]
+fn create_backend(
+    name: Option<&str>,
+    kind: Option<&str>,
+    endpoint: Option<&str>,
+    bucket: Option<&str>,
+    region: default!(Option<&str>, "NULL"),
+    addressing: default!(Option<&str>, "'auto'"),
+    credentials: default!(Option<&str>, "'environment'"),
+    verify: default!(Option<&str>, "'none'"),
+) -> Answer<()> {
+    let name = required("name", name)?.to_owned();
+    if name.trim().is_empty() {
+        return Err(Error::invalid("name", "It is blank.", "Give the backend a short name, such as 'media'.").into());
+    }
+    let wanted = Wanted {
+        kind: Some(required("kind", kind)?),
+        endpoint: Some(required("endpoint", endpoint)?),
+        bucket: Some(required("bucket", bucket)?),
+        region,
+        addressing: Some(required("addressing", addressing)?),
+        credentials: Some(required("credentials", credentials)?),
+        verify: Some(required("verify", verify)?),
+    };
+    let credentials = credentials.unwrap_or_default();
+    let created = checked(name, None, &wanted).inspect_err(hide)?;
+    if !backend::insert(&created, credentials)? {
+        return Err(Error::Exists { kind: "backend", name: created.name }.into());
+    }
+    Ok(())
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn alter_backend(
+    name: Option<&str>,
+    endpoint: default!(Option<&str>, "NULL"),
+    region: default!(Option<&str>, "NULL"),
+    bucket: default!(Option<&str>, "NULL"),
+    addressing: default!(Option<&str>, "NULL"),
+    credentials: default!(Option<&str>, "NULL"),
+    verify: default!(Option<&str>, "NULL"),
+) -> Answer<()> {
+    let name = required("name", name)?;
+    let present = backend::all()?.into_iter().find(|backend| backend.name == name);
+    let present = present.ok_or_else(|| Error::Unknown { kind: "backend", name: name.to_owned() })?;
+    let kept = backend::credentials_of(present.id)?;
+    let wanted = Wanted { kind: None, endpoint, bucket, region, addressing, credentials, verify };
+    let changed = checked(name.to_owned(), Some(&present), &wanted).inspect_err(hide)?;
+    let has_moved = changed.bucket != present.bucket || changed.endpoint != present.endpoint;
+    let queued = if has_moved { backend::queued(present.id)? } else { 0 };
+    if queued > 0 {
+        ereport!(
+            PgLogLevel::WARNING,
+            PgSqlErrorCode::ERRCODE_WARNING,
+            format!("{queued} objects in the queue or parked will be looked for in the new place"),
+            "They were captured while the backend was at another endpoint or bucket. If it is not the same content under a new address, alter it back, let the queue empty, and create a backend of another name."
+        );
+    }
+    if has_moved {
+        // Rows mean other objects then.
+        flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+    }
+    backend::update(&changed, credentials.unwrap_or(&kept))?;
+    wake::at_commit();
+    Ok(())
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn drop_backend(name: Option<&str>) -> Answer<()> {
+    let name = required("name", name)?;
+    let id = backend::id_of(name)?;
+    if let Some(by) = backend::used_by(id)? {
+        return Err(Error::InUse { name: name.to_owned(), by }.into());
+    }
+    backend::delete(id)?;
+    Ok(())
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn create_location(
+    url_base: Option<&str>,
+    backend: Option<&str>,
+    bucket: default!(Option<&str>, "NULL"),
+    key_prefix: default!(Option<&str>, "''"),
+) -> Answer<()> {
+    let base = UrlBase::parse(required("url_base", url_base)?)
+        .map_err(|error| Error::invalid("url_base", error, "Give a URL such as 'https://cdn.example.com/'."))?;
+    let name = required("backend", backend)?;
+    let key_prefix = required("key_prefix", key_prefix)?;
+    let backends = backend::all()?;
+    let backend = backends
+        .iter()
+        .find(|backend| backend.name == name)
+        .ok_or_else(|| Error::Unknown { kind: "backend", name: name.to_owned() })?;
+    let bucket = bucket.unwrap_or(&backend.bucket);
+    check_bucket(bucket)?;
+    check_addressing(backend.addressing, &backend.endpoint, bucket)?;
+    if !key_prefix.is_empty() && !key_prefix.ends_with('/') {
+        return Err(Error::invalid(
+            "key_prefix",
+            "It does not end with a slash, so that \"images\" would stand for \"images2\" too.",
+            "Give a prefix such as 'images/'.",
+        )
+        .into());
+    }
+    flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+    if !location::insert(&base, backend.id.0, bucket, key_prefix)? {
+        return Err(Error::Exists { kind: "location", name: base.as_str().to_owned() }.into());
+    }
+    Ok(())
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn drop_location(url_base: Option<&str>) -> Answer<()> {
+    let url_base = required("url_base", url_base)?;
+    let base = UrlBase::parse(url_base).map(|base| base.as_str().to_owned()).unwrap_or_else(|_| url_base.to_owned());
+    flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+    if !location::delete(&base)? {
+        return Err(Error::Unknown { kind: "location", name: base }.into());
+    }
+    Ok(())
+}
+
+/// A refused endpoint or credentials name may hold a secret.
+fn hide(error: &Error) {
+    if matches!(error, Error::Invalid { parameter: "endpoint" | "credentials", .. }) {
+        settings::hide_statement();
+    }
+}
+
+fn check_addressing(addressing: Addressing, endpoint: &Endpoint, bucket: &str) -> Result<()> {
+    addressing
+        .check(endpoint, bucket)
+        .map_err(|error| Error::invalid("addressing", error, "Use addressing => 'path', or 'auto'."))
+}
+
+fn check_bucket(bucket: &str) -> Result<()> {
+    check_bucket_name(bucket).map_err(|error| {
+        Error::invalid("bucket", error, "Bucket names have 3 to 63 lower-case letters, digits, dots and hyphens.")
+    })
+}
+
+/// Puts what is wanted over what is present and checks the whole.
+fn checked(name: String, present: Option<&Backend>, wanted: &Wanted<'_>) -> Result<Backend> {
+    let kind = match (wanted.kind, present) {
+        (Some(kind), _) => kind.parse::<Kind>().map_err(|error| {
+            Error::invalid(
+                "kind",
+                error,
+                "The kinds are aws, r2, b2, gcs, minio, ceph, seaweedfs, garage, wasabi, spaces and generic.",
+            )
+        })?,
+        (None, Some(present)) => present.kind,
+        (None, None) => return Err(Error::Null("kind")),
+    };
+    let endpoint = match (wanted.endpoint, present) {
+        (Some(endpoint), _) => Endpoint::parse(endpoint).map_err(|error| {
+            Error::invalid("endpoint", error, "Give the API address, such as 'https://s3.eu-west-1.amazonaws.com'.")
+        })?,
+        (None, Some(present)) => present.endpoint.clone(),
+        (None, None) => return Err(Error::Null("endpoint")),
+    };
+    let bucket = wanted.bucket.or(present.map(|present| present.bucket.as_str())).unwrap_or_default().to_owned();
+    check_bucket(&bucket)?;
+    endpoint.check_bucket(&bucket).map_err(|error| {
+        Error::invalid("endpoint", error, "Leave the bucket out of the endpoint; it has a parameter of its own.")
+    })?;
+    let addressing = match (wanted.addressing, present) {
+        (Some("auto"), _) => Addressing::choose(kind, &endpoint, &bucket),
+        (Some(addressing), _) => addressing
+            .parse::<Addressing>()
+            .map_err(|error| Error::invalid("addressing", error, "The choices are auto, path and virtual."))?,
+        (None, Some(present)) => present.addressing,
+        (None, None) => return Err(Error::Null("addressing")),
+    };
+    check_addressing(addressing, &endpoint, &bucket)?;
+    let credentials = match (wanted.credentials, present) {
+        (Some(name), _) => name.parse::<CredentialName>().map_err(|error| {
+            Error::invalid(
+                "credentials",
+                error,
+                "Name where the secret lies: 'profile:NAME', 'environment', 'role:ARN' or 'instance'. Secrets never go through SQL.",
+            )
+        })?,
+        (None, Some(present)) => present.credentials.clone(),
+        (None, None) => return Err(Error::Null("credentials")),
+    };
+    let region = wanted.region.or(present.map(|present| present.region.as_str())).unwrap_or(if kind == Kind::R2 {
+        "auto"
+    } else {
+        "us-east-1"
+    });
+    if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
+        return Err(Error::invalid(
+            "region",
+            "It holds other characters than letters, digits and hyphens.",
+            "Give a region such as 'eu-west-1'.",
+        ));
+    }
+    let id = present.map_or(BackendId(0), |present| present.id);
+    let verify = match (wanted.verify, present) {
+        (Some(verify), _) => verify
+            .parse::<Verify>()
+            .map_err(|error| Error::invalid("verify", error, "Leave it out, or use 'head' or 'if-match'."))?,
+        (None, Some(present)) => present.verify,
+        (None, None) => return Err(Error::Null("verify")),
+    };
+    Ok(Backend { id, name, kind, endpoint, region: region.to_owned(), bucket, addressing, credentials, verify })
+}

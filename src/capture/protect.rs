@@ -1,0 +1,121 @@
+//! `protect`: declares a table or view whose rows keep objects, and are never asked to give one up.
+
+use pgrx::datum::Interval;
+use pgrx::pg_sys;
+
+use crate::error::{Error, Result};
+use crate::guc;
+use crate::pg::{lock, user};
+use crate::store::source::{self, NewSource};
+use crate::store::{backend, catalog, flight};
+
+use super::cover;
+use super::declare::{Inside, Way, check_index, check_sql, declare, default_name};
+
+/// What the caller of `protect` says, apart from the table.
+pub struct Request {
+    pub locator: Option<String>,
+    pub member: Option<String>,
+    pub embedded: bool,
+    pub row_of: Option<String>,
+    pub template: Option<String>,
+    pub expression: Option<String>,
+    pub filter: Option<String>,
+    pub backend: Option<String>,
+    pub name: Option<String>,
+    pub allow_scan: bool,
+    pub fence: bool,
+}
+
+/// Protects, or alters what is protected under the same name, and returns that name.
+pub fn protect(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> Result<String> {
+    let described = catalog::describe(relation)?
+        .ok_or_else(|| Error::Unknown { kind: "source", name: relation.to_u32().to_string() })?;
+    check_table(&described)?;
+    if !user::owns(caller, relation) {
+        return Err(Error::NotOwner(described.name));
+    }
+    if request.fence && described.kind == "v" {
+        return Err(Error::invalid(
+            "fence",
+            "It is a view: rows are written to the tables beneath it.",
+            "Protect and fence those.",
+        ));
+    }
+    let backend_id = request.backend.as_deref().map(backend::id_of).transpose()?;
+    flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+    if request.fence {
+        // A partition that is being created is then there, or waits until its event trigger sees the reference.
+        lock::against_partitions(relation);
+    }
+    let way = Way {
+        column: request.locator.as_deref(),
+        template: request.template.as_deref(),
+        expression: request.expression.as_deref(),
+        inside: inside(relation, request)?,
+    };
+    let declared = declare(relation, &described.name, &way)?;
+    check_sql(relation, &described.name, &declared, request.filter.as_deref())?;
+    check_index(relation, &described, &declared, request.filter.as_deref(), request.allow_scan)?;
+    let name = request.name.clone().unwrap_or_else(|| default_name(&described, &declared));
+    let id = source::save(NewSource {
+        name: &name,
+        relation,
+        alias: &described.name,
+        kind: declared.kind,
+        columns: declared.columns,
+        attnums: declared.attnums,
+        locator: declared.text.as_deref(),
+        owns: None,
+        is_shared: false,
+        filter: request.filter.as_deref(),
+        backend_id,
+        grace: Interval::from_seconds(0.0),
+        on_update: "ignore",
+        on_truncate: "capture",
+        row_of: declared.row_of.map(|(table, _)| table),
+        allow_scan: request.allow_scan,
+        fenced: request.fence,
+        captures: false,
+    })?;
+    cover::unfence(id)?;
+    cover::cover(id)?;
+    Ok(name)
+}
+
+fn check_table(described: &catalog::Described) -> Result<()> {
+    let refuse = |what| Err(Error::NotAttachable { verb: "protect by", relation: described.name.clone(), what });
+    match described.kind.as_str() {
+        "r" | "p" | "v" => {}
+        "m" => return refuse("It is a materialized view: its rows may be old."),
+        "f" => return refuse("It is a foreign table: it cannot be asked on a fresh snapshot."),
+        _ => return refuse("It is not a table."),
+    }
+    if described.is_temporary {
+        return refuse("It is a temporary table: the worker cannot see its rows.");
+    }
+    Ok(())
+}
+
+/// At most one way to look into the column's value; a document is searched for every string.
+fn inside<'a>(relation: pg_sys::Oid, request: &'a Request) -> Result<Inside<'a>> {
+    const HINT: &str = "Give one of member, embedded and row_of, or none.";
+    let is_json = match &request.locator {
+        Some(column) => catalog::column(relation, column)?.is_some_and(|column| column.is_json),
+        None => false,
+    };
+    match (&request.member, request.embedded, &request.row_of) {
+        (Some(member), false, None) => Ok(Inside::Strings(Some(member))),
+        (None, true, None) => Ok(Inside::Urls),
+        (None, false, Some(source)) => {
+            let owning = source::attached(source)?;
+            if !owning.captures {
+                return Err(Error::Unknown { kind: "source", name: source.clone() });
+            }
+            Ok(Inside::RowIds(source, owning.relation))
+        }
+        (None, false, None) if is_json => Ok(Inside::Strings(None)),
+        (None, false, None) => Ok(Inside::Itself),
+        _ => Err(Error::invalid("locator", "More than one way to look into the column is given.", HINT)),
+    }
+}

@@ -1,0 +1,48 @@
+use super::*;
+
+fn endpoint(text: &str) -> Endpoint {
+    Endpoint::parse(text).expect("a valid endpoint")
+}
+
+#[test]
+fn every_kind_round_trips_and_others_are_refused() {
+    for kind in Kind::ALL {
+        assert_eq!(kind.as_str().parse(), Ok(kind));
+    }
+    assert_eq!("AWS".parse::<Kind>(), Err(UnknownKind));
+    assert_eq!("".parse::<Kind>(), Err(UnknownKind));
+}
+
+#[test]
+fn a_dotted_bucket_never_breaks_tls() {
+    let aws = endpoint("https://s3.eu-west-1.amazonaws.com");
+    let choose = |bucket| Addressing::choose(Kind::Aws, &aws, bucket);
+    assert_eq!(choose("my.dotted.bucket"), Addressing::Path);
+    assert_eq!(choose("media"), Addressing::Virtual);
+    assert_eq!(Addressing::Virtual.check(&aws, "my.dotted.bucket"), Err(AddressingError::DottedBucket));
+    let plain = endpoint("http://s3.example.test");
+    assert_eq!(Addressing::Virtual.check(&plain, "a.b.c"), Ok(()));
+}
+
+#[test]
+fn an_ip_address_has_no_virtual_hosts() {
+    for text in ["http://127.0.0.1:9000", "http://[::1]:9000"] {
+        let ip = endpoint(text);
+        assert_eq!(Addressing::choose(Kind::Aws, &ip, "media"), Addressing::Path);
+        assert_eq!(Addressing::Virtual.check(&ip, "media"), Err(AddressingError::IpAddress));
+    }
+}
+
+#[test]
+fn other_stores_are_addressed_by_path() {
+    let minio = endpoint("https://minio.example.test");
+    for kind in [Kind::Minio, Kind::R2, Kind::Gcs, Kind::Generic] {
+        assert_eq!(Addressing::choose(kind, &minio, "media"), Addressing::Path);
+    }
+}
+
+#[test]
+fn only_r2_sees_two_spellings_as_one_object() {
+    assert_eq!(Kind::R2.canonical_key("cafe\u{301}.png"), "caf\u{e9}.png");
+    assert_eq!(Kind::Aws.canonical_key("cafe\u{301}.png"), "cafe\u{301}.png");
+}

@@ -1,0 +1,246 @@
+//! URLs inside of text: HTML, Markdown, CSS, JSON that is kept as text.
+//!
+//! What is found decides what is kept, so a text that is no URL costs nothing but a look, and one that is missed costs
+//! an object. Wherever writers of such text differ in where a URL ends, each reading is found.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use html_escape::decode_html_entities;
+
+/// A scheme of ours; a URL may also leave it out.
+const SCHEMES: [&str; 4] = ["https:", "http:", "s3:", "gs:"];
+/// Behind these, slashes go on with a URL instead of beginning one.
+const IN_URLS: &[char] = &[':', '/', '.', '-', '_', '%', '~'];
+/// What ends a URL for everybody.
+const ALWAYS: &[char] = &['"', '<', '>', '`', '\n', '\r', '\t'];
+/// What ends it for some: blanks, and what Markdown, CSS and srcset put behind it.
+const SOMETIMES: &[char] = &[' ', '\'', ')', ']', '}', ',', ';', '|', '\\'];
+/// What a sentence puts behind it.
+const TRAILING: &[char] = &['.', ',', ';', ':', '!', '?', '\'', ')', ']', '}', '*', '_', '~'];
+
+/// No URL of an object is longer: a key of 1024 bytes, all of it escaped, behind its base.
+const LONGEST: usize = 3 * 1024 + 512;
+/// A raw blank ends a URL for everybody but a quoted attribute, whose end is the quote: few can be part of one.
+const MOST_BLANKS: usize = 8;
+/// Of a text with more readings than this, only the shortest of each URL is taken: whoever indexes it must not fail.
+const MOST_BYTES: usize = 4 << 20;
+/// JSON as a string inside of JSON, inside of JSON.
+const MOST_NESTED: usize = 3;
+
+/// Every text that may be meant as a URL.
+pub fn urls(text: &str) -> Vec<String> {
+    let mut found = Found::default();
+    let mut unescaped = vec![Cow::Borrowed(text)];
+    while let Some(last) = unescaped.last().filter(|last| last.contains('\\') && unescaped.len() <= MOST_NESTED) {
+        let plain = without_backslashes(last);
+        unescaped.push(Cow::Owned(plain));
+    }
+    for text in unescaped {
+        collect(&text, &mut found);
+        if text.contains('&') {
+            collect(&decode_html_entities(text.as_ref()), &mut found);
+        }
+    }
+    found.urls.into_iter().collect()
+}
+
+#[derive(Default)]
+struct Found {
+    urls: BTreeSet<String>,
+    bytes: usize,
+}
+
+impl Found {
+    fn is_full(&self) -> bool {
+        self.bytes > MOST_BYTES
+    }
+
+    /// Adds a URL, and what is left of it without what a sentence puts behind it.
+    fn add_trimmed(&mut self, mut url: &str) {
+        self.add(url);
+        while let Some(shorter) = url.strip_suffix(TRAILING) {
+            url = shorter;
+            self.add(url);
+        }
+    }
+
+    fn add(&mut self, url: &str) {
+        let has_path = url.split_once("//").is_some_and(|(_, rest)| {
+            rest.find('/').is_some_and(|end| !rest[..end].is_empty() && !rest[..end].contains(char::is_whitespace))
+        });
+        // What is found again counts as well: it took its time.
+        self.bytes += url.len();
+        if has_path && !self.urls.contains(url) {
+            self.urls.insert(url.to_owned());
+        }
+    }
+}
+
+fn collect(text: &str, found: &mut Found) {
+    let starts = starts(text);
+    for (place, &start) in starts.iter().enumerate() {
+        // What no URL can reach is not looked at, or long lines would cost their length for each URL.
+        let mut reach = (start + LONGEST).min(text.len());
+        if found.is_full() {
+            // All of them together are then no longer than the text.
+            reach = starts.get(place + 1).map_or(reach, |next| reach.min(*next));
+        }
+        let near = &text[start..floor(text, reach)];
+        let whole = &near[..near.find(ALWAYS).unwrap_or(near.len())];
+        let scheme = whole.find("//").map_or(0, |slashes| slashes + "//".len());
+        if found.is_full() {
+            let end = whole[scheme..].find(SOMETIMES).map_or(whole.len(), |at| scheme + at);
+            found.add_trimmed(&whole[..end]);
+            continue;
+        }
+        let mut blanks = 0;
+        for (at, separator) in whole[scheme..].match_indices(SOMETIMES) {
+            blanks += usize::from(separator == " ");
+            if blanks > MOST_BLANKS {
+                break;
+            }
+            found.add_trimmed(&whole[..scheme + at]);
+        }
+        found.add_trimmed(whole);
+    }
+}
+
+/// The last place at or before `at` where a letter begins.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+/// Where a URL may begin: at a scheme of ours, or at slashes with nothing of a URL in front of them.
+fn starts(text: &str) -> Vec<usize> {
+    let found = text.match_indices("//").filter_map(|(slashes, _)| {
+        let before = &text[..slashes];
+        let ends_with = |scheme: &&str| {
+            before.len() >= scheme.len()
+                && before.get(before.len() - scheme.len()..).is_some_and(|end| end.eq_ignore_ascii_case(scheme))
+        };
+        match SCHEMES.iter().find(|scheme| ends_with(scheme)) {
+            Some(scheme) => Some(slashes - scheme.len()),
+            None if before.ends_with(|letter: char| letter.is_alphanumeric() || IN_URLS.contains(&letter)) => None,
+            None => Some(slashes),
+        }
+    });
+    found.collect()
+}
+
+/// As JSON and JavaScript write a text: `\/`, `\u00e9`, `\"`.
+fn without_backslashes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        match code_unit(rest) {
+            Some(high @ 0xd800..0xdc00) => {
+                let low = rest.get(5..).and_then(|rest| rest.strip_prefix('\\')).and_then(code_unit);
+                let pair = low.map(|low| char::decode_utf16([high, low]).next());
+                if let Some(Some(Ok(letter))) = pair {
+                    plain.push(letter);
+                    rest = &rest[11..];
+                } else {
+                    rest = &rest[5..];
+                }
+            }
+            Some(unit) => {
+                plain.extend(char::from_u32(u32::from(unit)));
+                rest = &rest[5..];
+            }
+            None => {
+                let letter = rest.chars().next();
+                match letter {
+                    Some('n' | 'r' | 't' | 'b' | 'f') => plain.push('\n'),
+                    Some(letter) => plain.push(letter),
+                    None => {}
+                }
+                rest = &rest[letter.map_or(0, char::len_utf8)..];
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// `uXXXX` at the start.
+fn code_unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix('u')?.get(..4)?;
+    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u16::from_str_radix(digits, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const URL: &str = "https://cdn.example.com/u/1.png";
+
+    #[test]
+    fn a_url_in_a_text_is_missed() {
+        for text in [
+            "https://cdn.example.com/u/1.png",
+            "see https://cdn.example.com/u/1.png.",
+            "![x](https://cdn.example.com/u/1.png)",
+            "![x](https://cdn.example.com/u/1.png \"title\")",
+            "[1]: <https://cdn.example.com/u/1.png>",
+            "<img src='https://cdn.example.com/u/1.png'>",
+            "<img src=https://cdn.example.com/u/1.png>",
+            "<img srcset=\"https://cdn.example.com/u/1.png 1x, https://cdn.example.com/u/2.png 2x\">",
+            "background: url(https://cdn.example.com/u/1.png);",
+            "{\"src\":\"https:\\/\\/cdn.example.com\\/u\\/1.png\"}",
+            "{\\\"src\\\": \\\"https://cdn.example.com/u/1.png\\\"}",
+            "{\"src\":\"https:\\u002f\\u002fcdn.example.com/u/1.png\"}",
+            r#"{"doc": "{\"src\":\"https:\\\/\\\/cdn.example.com\\\/u\\\/1.png\"}"}"#,
+            r#""{\"src\": \"https:\\/\\/cdn.example.com\\/\\u0075/1.png\"}""#,
+            "*https://cdn.example.com/u/1.png*, and more",
+            "a|https://cdn.example.com/u/1.png|b",
+        ] {
+            assert!(urls(text).iter().any(|url| url == URL), "{text}: {:?}", urls(text));
+        }
+        let found = |text: &str, url: &str| assert!(urls(text).iter().any(|found| found == url), "{text}");
+        found("<img src=\"//cdn.example.com/u/1.png\">", "//cdn.example.com/u/1.png");
+        found("<img src=\"https://c.example.com/a.png?x=1&amp;v=2\">", "https://c.example.com/a.png?x=1&v=2");
+        found("<img src=\"https://c.example.com/a b (1).png\">", "https://c.example.com/a b (1).png");
+        found("![](https://c.example.com/caf\\u00e9\\ud83d\\ude00.png)", "https://c.example.com/caf\u{e9}😀.png");
+        found("<img src='https://c.example.com/it&#39;s.png'>", "https://c.example.com/it's.png");
+        found("HTTPS://CDN.example.com/x", "HTTPS://CDN.example.com/x");
+        assert!(urls("nothing // here, http:// or there").is_empty());
+    }
+
+    #[test]
+    fn a_long_line_makes_more_than_it_is() {
+        let line = format!("https://cdn.example.com/a.png {}", "word ".repeat(20_000));
+        let found = urls(&line);
+        assert!(found.iter().any(|url| url == "https://cdn.example.com/a.png"));
+        assert!(found.iter().map(String::len).sum::<usize>() < 20_000, "{}", found.len());
+        for hostile in ["//a/", "https://a/", "//a/,", "https://a/;b,"] {
+            let found = urls(&format!("{} https://cdn.example.com/a.png \"", hostile.repeat(20_000)));
+            assert!(found.iter().any(|url| url == "https://cdn.example.com/a.png"), "{hostile}");
+            assert!(found.iter().map(String::len).sum::<usize>() < 8 << 20, "{hostile}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn some_text_breaks_the_search(text in any::<String>()) {
+            urls(&text);
+            urls(&format!("https://{text}\\{text}\\u{text}"));
+        }
+
+        #[test]
+        fn a_url_between_other_words_is_missed(
+            before in "[a-zA-Z \n(\\[\"']{0,8}",
+            path in "[a-zA-Z0-9é./%-]{1,20}",
+            after in "([ \n)\\]\"',][a-z .]{0,8}|[.,!?]{0,2}( [a-z]{0,5})?)",
+        ) {
+            let url = format!("https://cdn.example.com/{path}");
+            let text = format!("{before}{url}{after}");
+            let found = urls(&text);
+            prop_assert!(found.contains(&url), "{text:?}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The coarse form of a locator: equal for all texts that anybody could read as one object.
+//!
+//! An index over fingerprints finds the rows that may name an object; `resolve` then says which of them do. So a fold
+//! may be equal for texts that name different objects, but never different for two spellings of one.
+//!
+//! Indexes of users hold fingerprints: a change here is a change of the extension's version that asks for REINDEX.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use unicode_normalization::{UnicodeNormalization, is_nfc};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::vendor;
+
+/// The fingerprint of a locator's fold.
+pub fn fingerprint(raw: &str) -> i64 {
+    xxh3_64(fold(raw).as_bytes()).cast_signed()
+}
+
+/// The coarse form of a raw locator. Scheme, case of the host, user, default ports, percent escapes, query, fragment,
+/// dot segments, control characters and Unicode composition make no difference, nor whether a blank is a plus sign.
+pub fn fold(raw: &str) -> String {
+    let raw = blank(raw);
+    let text = plain(&raw);
+    let folded = match split(&text) {
+        Split::Store { place } => format!("s3:{}", tidy(place)),
+        Split::Web { authority, path } => web(authority, path),
+        Split::Key => tidy(&text).into_owned(),
+    };
+    if is_nfc(&folded) { folded } else { folded.nfc().collect() }
+}
+
+/// With blanks for plus signs, which Amazon takes for them.
+fn blank(text: &str) -> Cow<'_, str> {
+    if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) }
+}
+
+/// Without what URL parsers drop, and with the slashes that they make.
+pub(super) fn plain(raw: &str) -> Cow<'_, str> {
+    let text = raw.trim_matches(|letter: char| letter.is_whitespace() || letter.is_control());
+    if text.contains(|letter: char| letter.is_control() || letter == '\\') {
+        let kept = text.chars().filter(|letter| !letter.is_control());
+        return Cow::Owned(kept.map(|letter| if letter == '\\' { '/' } else { letter }).collect());
+    }
+    Cow::Borrowed(text)
+}
+
+enum Split<'a> {
+    /// `s3://bucket/key`, nothing decoded.
+    Store { place: &'a str },
+    /// `http://`, `https://` or `//`.
+    Web { authority: &'a str, path: &'a str },
+    /// Anything else.
+    Key,
+}
+
+fn split(text: &str) -> Split<'_> {
+    let starts_with = |scheme: &str| text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme));
+    if starts_with("s3://") || starts_with("gs://") {
+        return Split::Store { place: &text["s3://".len()..] };
+    }
+    let rest =
+        ["https://", "http://", "//"].iter().find(|scheme| starts_with(scheme)).map(|scheme| &text[scheme.len()..]);
+    match rest {
+        Some(rest) => {
+            let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+            Split::Web { authority, path }
+        }
+        None => Split::Key,
+    }
+}
+
+fn web(authority: &str, path: &str) -> String {
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_ascii_lowercase();
+    let authority = [":443", ":80"].iter().find_map(|port| authority.strip_suffix(port)).unwrap_or(&authority);
+    let authority = authority.strip_suffix('.').unwrap_or(authority);
+    let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
+    let path = percent_decode_str(path).decode_utf8_lossy();
+    // What was escaped may be a control character, a backslash or a dot, too.
+    let path = blank(&path);
+    let path = plain(&path);
+    let path = tidy(&path);
+    if let Some(host) = vendor::read(authority)
+        && let Some((bucket, key)) = host.split(&path)
+    {
+        return format!("s3:{bucket}/{key}");
+    }
+    format!("//{authority}{path}")
+}
+
+/// Cut at a query or fragment, and without dot segments.
+fn tidy(path: &str) -> Cow<'_, str> {
+    let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
+    let path = path.trim_end_matches(char::is_whitespace);
+    if !path.split('/').any(|segment| segment == "." || segment == "..") {
+        return Cow::Borrowed(path);
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    let is_absolute = path.starts_with('/');
+    for segment in path.split('/') {
+        match segment {
+            "." => {}
+            ".." if kept.len() > usize::from(is_absolute) => drop(kept.pop()),
+            ".." => {}
+            segment => kept.push(segment),
+        }
+    }
+    Cow::Owned(kept.join("/"))
+}

@@ -1,0 +1,31 @@
+//! An object in storage.
+
+use std::fmt;
+
+use super::backend::BackendId;
+
+/// The most bytes a key has in S3.
+pub const LONGEST_KEY: usize = 1024;
+
+/// Whether a key is nothing but slashes. Servers and proxies that merge slashes would take a request for it for one that
+/// is about its bucket.
+pub fn is_slashes(key: &str) -> bool {
+    key.bytes().all(|byte| byte == b'/')
+}
+
+/// A key in a bucket of a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Object {
+    /// Where requests about it go.
+    pub backend: BackendId,
+    /// The bucket that holds it.
+    pub bucket: String,
+    /// Its key, byte for byte.
+    pub key: String,
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s3://{}/{}", self.bucket, self.key)
+    }
+}

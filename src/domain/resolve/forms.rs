@@ -1,0 +1,74 @@
+//! Finding the rows that may name an object, and telling which of them do.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{Namespace, resolve};
+use crate::domain::backend::BackendId;
+use crate::domain::fold::{fingerprint, plain};
+use crate::domain::object::Object;
+use crate::domain::outcome::Reason;
+
+/// What RFC 3986 leaves as it is in a path.
+const STRICT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The fingerprints under which a row may name the object: one for each way to say where it is. Every text that
+/// `resolve` takes for the object has one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prints {
+    /// Of the plain key; it counts only where plain keys may mean this object.
+    pub key: i64,
+    /// Of bucket and key, and of URLs.
+    pub placed: Vec<i64>,
+}
+
+impl Prints {
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = i64> {
+        self.placed.iter().copied().chain([self.key])
+    }
+}
+
+/// Fingerprints of an object.
+pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
+    let mut placed = vec![fingerprint(&format!("s3://{}/{}", object.bucket, object.key))];
+    for location in namespace.locations_of(object) {
+        let prefix = namespace.canonical_key(object.backend, &location.key_prefix);
+        if let Some(rest) = object.key.strip_prefix(prefix.as_ref()) {
+            placed.push(fingerprint(&format!("//{}{}", location.base.prefix(), utf8_percent_encode(rest, STRICT))));
+        }
+    }
+    placed.sort_unstable();
+    placed.dedup();
+    Prints { key: fingerprint(&object.key), placed }
+}
+
+/// Whether plain keys of a source may mean the object. Where nothing says which store they are of, they may.
+pub fn keys_may_mean(object: &Object, namespace: &Namespace, default_backend: Option<BackendId>) -> bool {
+    let Some(backend) = default_backend.and_then(|id| namespace.backend(id)) else { return true };
+    let there = Object { backend: backend.id, bucket: backend.bucket.clone(), key: object.key.clone() };
+    namespace.are_same(&there, object)
+}
+
+/// Whether a text that shares a fingerprint with the object names it. What can be read in more than one way does.
+pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backend: Option<BackendId>) -> bool {
+    let read = |text: &str| match resolve(text, namespace, default_backend) {
+        Ok(named) => Some(namespace.are_same(&named, object)),
+        Err(Reason::AmbiguousUrl | Reason::BadEscape | Reason::NoBackend) => Some(true),
+        Err(Reason::EmptyKey | Reason::KeyTooLong) => Some(false),
+        Err(_) => None,
+    };
+    // Nobody's, as it stands; but a browser minds neither a user nor a trailing dot in front of the path, and takes a
+    // backslash for a slash.
+    read(raw).or_else(|| plain_host(&plain(raw)).and_then(|text| read(&text))).unwrap_or(false)
+}
+
+/// The URL, if it is one, without a user, and without the dot that may end a host's name.
+fn plain_host(raw: &str) -> Option<String> {
+    let (scheme, rest) = raw.split_once("://")?;
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let host = port.map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
+    Some(format!("{scheme}://{host}{path}"))
+}

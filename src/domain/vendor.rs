@@ -1,0 +1,238 @@
+//! Hosts of the large stores, which name a bucket in more than one way.
+
+/// A set of buckets with one name each: two hosts of a site and one bucket's name mean one bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site {
+    vendor: Vendor,
+    /// The partition, account or region within which a bucket's name is unique.
+    scope: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Vendor {
+    Aws,
+    R2,
+    B2,
+    Gcs,
+    Spaces,
+    Wasabi,
+}
+
+/// What a host says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    pub site: Site,
+    /// Where the host names the bucket; else the path begins with it.
+    pub bucket: Option<String>,
+    /// What stands in front of the bucket in the path.
+    pub before_bucket: &'static str,
+}
+
+impl Host {
+    fn new(vendor: Vendor, scope: &str, bucket: &str) -> Option<Self> {
+        let bucket = (!bucket.is_empty()).then(|| bucket.to_owned());
+        Some(Self { site: Site { vendor, scope: scope.to_owned() }, bucket, before_bucket: "/" })
+    }
+
+    /// The bucket and what follows it, of a path as it stands in a URL.
+    pub fn split<'a>(&'a self, path: &'a str) -> Option<(&'a str, &'a str)> {
+        match &self.bucket {
+            Some(bucket) => Some((bucket, path.strip_prefix('/').unwrap_or(path))),
+            None => {
+                let rest = path.strip_prefix(self.before_bucket)?;
+                Some(rest.split_once('/').unwrap_or((rest, "")))
+            }
+        }
+    }
+}
+
+/// Reads a host in lower case, without a port. A host of a vendor that serves something else (websites, access points)
+/// is nobody's.
+pub fn read(host: &str) -> Option<Host> {
+    // A user before an `@`, or a letter that a resolver maps to another one, would make it another host.
+    if !host.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte)) {
+        return None;
+    }
+    match host {
+        "storage.googleapis.com" | "storage.cloud.google.com" | "commondatastorage.googleapis.com" => {
+            return Host::new(Vendor::Gcs, "", "");
+        }
+        _ => {}
+    }
+    if let Some(bucket) = host.strip_suffix(".storage.googleapis.com") {
+        return Host::new(Vendor::Gcs, "", bucket);
+    }
+    let left = |suffix| host.strip_suffix(suffix);
+    if let Some(left) = left(".amazonaws.com") {
+        return aws("aws", left);
+    }
+    if let Some(left) = left(".amazonaws.com.cn") {
+        return aws("aws-cn", left);
+    }
+    if let Some(left) = left(".r2.cloudflarestorage.com") {
+        return r2(left);
+    }
+    if let Some(left) = left(".backblazeb2.com") {
+        return b2(left);
+    }
+    if let Some(left) = left(".digitaloceanspaces.com") {
+        return spaces(left);
+    }
+    if let Some(left) = left(".wasabisys.com") {
+        return service_and_region(left).and_then(|bucket| Host::new(Vendor::Wasabi, "", bucket));
+    }
+    None
+}
+
+/// `[bucket.]s3`, `[bucket.]s3-REGION`, `[bucket.]s3[.dualstack].REGION`, accelerated and VPC endpoints.
+fn aws(partition: &str, left: &str) -> Option<Host> {
+    let place = |bucket: &str| Host::new(Vendor::Aws, partition, bucket);
+    if let Some(rest) = left.strip_suffix(".vpce") {
+        let rest = rest.rsplit_once(".s3.").filter(|(_, region)| is_region(region))?.0;
+        let (front, id) = rest.rsplit_once('.').unwrap_or(("", rest));
+        if !id.starts_with("vpce-") {
+            return None;
+        }
+        return front.strip_suffix("bucket").and_then(|bucket| match bucket.strip_suffix('.') {
+            Some(bucket) => place(bucket),
+            None if bucket.is_empty() => place(""),
+            None => None,
+        });
+    }
+    let accelerated = left.strip_suffix(".dualstack").unwrap_or(left);
+    if let Some(bucket) = accelerated.strip_suffix(".s3-accelerate") {
+        return place(bucket);
+    }
+    service_and_region(left).and_then(place)
+}
+
+/// What stands before `s3`, `s3-REGION`, `s3.REGION`, `s3.dualstack.REGION` or the same with `s3-fips`.
+fn service_and_region(left: &str) -> Option<&str> {
+    let (front, last) = left.rsplit_once('.').unwrap_or(("", left));
+    if last == "s3" || last.strip_prefix("s3-").is_some_and(is_region) {
+        return Some(front);
+    }
+    if !is_region(last) {
+        return None;
+    }
+    let front = front.strip_suffix(".dualstack").unwrap_or(front);
+    ["s3", "s3-fips"].iter().find_map(|service| match front.strip_suffix(service)? {
+        "" => Some(""),
+        bucket => bucket.strip_suffix('.'),
+    })
+}
+
+/// `us-east-1`, `us-gov-west-1`, `eu-central-003`.
+fn is_region(label: &str) -> bool {
+    let mut parts = label.split('-');
+    let first = parts.next().is_some_and(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_lowercase()));
+    let rest: Vec<_> = parts.collect();
+    let Some((last, middle)) = rest.split_last() else { return false };
+    first
+        && !middle.is_empty()
+        && middle.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase()))
+        && !last.is_empty()
+        && last.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `[bucket.]ACCOUNT[.eu|.fedramp]`: an account's buckets share their names among jurisdictions for us, since a wrong one
+/// fails at the endpoint and never reaches another account.
+fn r2(left: &str) -> Option<Host> {
+    let left = [".eu", ".fedramp"].iter().find_map(|jurisdiction| left.strip_suffix(jurisdiction)).unwrap_or(left);
+    let (bucket, account) = left.rsplit_once('.').unwrap_or(("", left));
+    Host::new(Vendor::R2, account, bucket)
+}
+
+/// `fNNN` serves `/file/BUCKET/…`; the S3 hosts are like Amazon's.
+fn b2(left: &str) -> Option<Host> {
+    let is_download = left
+        .strip_prefix('f')
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+    if is_download {
+        let mut host = Host::new(Vendor::B2, "", "")?;
+        host.before_bucket = "/file/";
+        return Some(host);
+    }
+    service_and_region(left).and_then(|bucket| Host::new(Vendor::B2, "", bucket))
+}
+
+/// `[bucket.]REGION[.cdn]`.
+fn spaces(left: &str) -> Option<Host> {
+    let left = left.strip_suffix(".cdn").unwrap_or(left);
+    let (bucket, region) = left.rsplit_once('.').unwrap_or(("", left));
+    Host::new(Vendor::Spaces, region, bucket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket_and_key(host: &str, path: &str) -> Option<(String, String)> {
+        let host = read(host)?;
+        host.split(path).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))
+    }
+
+    #[test]
+    fn every_shape_of_a_host_names_its_bucket() {
+        for (host, path) in [
+            ("b.s3.amazonaws.com", "/k"),
+            ("s3.amazonaws.com", "/b/k"),
+            ("b.s3-us-west-2.amazonaws.com", "/k"),
+            ("s3-us-west-2.amazonaws.com", "/b/k"),
+            ("b.s3.eu-west-1.amazonaws.com", "/k"),
+            ("s3.dualstack.eu-west-1.amazonaws.com", "/b/k"),
+            ("b.s3.dualstack.eu-west-1.amazonaws.com", "/k"),
+            ("b.s3-accelerate.amazonaws.com", "/k"),
+            ("b.s3-accelerate.dualstack.amazonaws.com", "/k"),
+            ("b.s3.cn-north-1.amazonaws.com.cn", "/k"),
+            ("b.s3-fips.us-gov-west-1.amazonaws.com", "/k"),
+            ("b.bucket.vpce-1a-2b.s3.us-east-1.vpce.amazonaws.com", "/k"),
+            ("bucket.vpce-1a-2b.s3.us-east-1.vpce.amazonaws.com", "/b/k"),
+            ("acct.r2.cloudflarestorage.com", "/b/k"),
+            ("acct.eu.r2.cloudflarestorage.com", "/b/k"),
+            ("b.acct.fedramp.r2.cloudflarestorage.com", "/k"),
+            ("f001.backblazeb2.com", "/file/b/k"),
+            ("b.s3.us-west-004.backblazeb2.com", "/k"),
+            ("s3.us-west-004.backblazeb2.com", "/b/k"),
+            ("storage.googleapis.com", "/b/k"),
+            ("b.storage.googleapis.com", "/k"),
+            ("storage.cloud.google.com", "/b/k"),
+            ("b.nyc3.digitaloceanspaces.com", "/k"),
+            ("b.nyc3.cdn.digitaloceanspaces.com", "/k"),
+            ("nyc3.digitaloceanspaces.com", "/b/k"),
+            ("s3.eu-central-1.wasabisys.com", "/b/k"),
+            ("b.s3.wasabisys.com", "/k"),
+        ] {
+            assert_eq!(bucket_and_key(host, path), Some(("b".into(), "k".into())), "{host}");
+        }
+        let dotted = bucket_and_key("www.site.test.s3.amazonaws.com", "/k");
+        assert_eq!(dotted, Some(("www.site.test".into(), "k".into())));
+    }
+
+    #[test]
+    fn what_serves_something_else_is_nobodys() {
+        for host in [
+            "b.s3-website-us-east-1.amazonaws.com",
+            "b.s3-website.eu-central-1.amazonaws.com",
+            "ap-1234.s3-accesspoint.us-east-1.amazonaws.com",
+            "ec2.us-east-1.amazonaws.com",
+            "s3.amazonaws.com.attacker.test",
+            "api001.backblazeb2.com",
+            "b.bucket.vpce-1@evil.s3.us-east-1.vpce.amazonaws.com",
+            "b.bucket.vpce-\u{202e}.s3.us-east-1.vpce.amazonaws.com",
+            "cdn.example.com",
+        ] {
+            assert_eq!(read(host), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn another_partition_account_or_region_is_another_site() {
+        let site = |host| read(host).unwrap().site;
+        assert_eq!(site("s3.eu-west-1.amazonaws.com"), site("s3-us-west-2.amazonaws.com"));
+        assert_ne!(site("s3.eu-west-1.amazonaws.com"), site("s3.cn-north-1.amazonaws.com.cn"));
+        assert_ne!(site("a.r2.cloudflarestorage.com"), site("b.r2.cloudflarestorage.com"));
+        assert_eq!(site("a.r2.cloudflarestorage.com"), site("a.eu.r2.cloudflarestorage.com"));
+        assert_ne!(site("nyc3.digitaloceanspaces.com"), site("ams3.digitaloceanspaces.com"));
+    }
+}

@@ -1,0 +1,10 @@
+//! HTTP without PostgreSQL: signed requests to stores, and what their answers mean.
+
+pub mod answer;
+mod client;
+mod credentials;
+mod document;
+#[cfg(test)]
+mod fuzz;
+pub mod io;
+mod request;

@@ -1,0 +1,192 @@
+//! One request, signed and sent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqsign_aws_v4::Credential;
+use reqsign_core::Signer;
+use reqsign_core::hash::hex_sha256;
+use reqwest::header::{HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use tokio::sync::Mutex;
+
+use crate::domain::backend::{Backend, BackendId};
+use crate::domain::verify::Verify;
+
+use super::answer::{self, Fault, FaultKind, KeyAnswer, Look, Verdict};
+use super::io::{Job, Settings};
+use super::{credentials, request};
+
+/// An answer may have this much, and as much again for each key.
+const BODY_LIMIT: usize = 64 * 1024;
+/// No store's wish makes us wait longer.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
+/// Signers by backend, with the backend as it was when its signer was made.
+type Signers = HashMap<BackendId, (Arc<Backend>, Signer<Credential>)>;
+
+/// A whole answer.
+struct Exchanged {
+    status: u16,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+/// The client of the I/O thread.
+pub struct Client {
+    http: reqwest::Client,
+    settings: Settings,
+    signers: Mutex<Signers>,
+}
+
+impl Client {
+    /// Makes the client; called on the I/O thread.
+    pub fn new(settings: Settings) -> Result<Self, String> {
+        // An error only says that the process has a provider already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(settings.connect_timeout)
+            .timeout(settings.request_timeout)
+            .tcp_nodelay(true);
+        if let Some(path) = &settings.ca_file {
+            let pem = std::fs::read(path).map_err(|error| format!("could not read storage_reaper.ca_file: {error}"))?;
+            let authorities = reqwest::Certificate::from_pem_bundle(&pem)
+                .map_err(|_| "storage_reaper.ca_file holds no certificates".to_owned())?;
+            builder = builder.tls_certs_merge(authorities);
+        }
+        let http = builder.build().map_err(|error| error.without_url().to_string())?;
+        Ok(Self { http, settings, signers: Mutex::default() })
+    }
+
+    /// Sends a request, unless it is too late for it, and reads its answer.
+    pub async fn send(&self, job: &Job) -> Result<Vec<KeyAnswer>, Fault> {
+        let Job { backend, request, until, .. } = job;
+        let mut unsigned = request::build(backend, request)?;
+        if backend.verify != Verify::None {
+            match self.look(backend, &unsigned, job.captured_us).await? {
+                Look::Same { etag } if backend.verify == Verify::IfMatch => unsigned.if_match = etag,
+                Look::Same { .. } | Look::Absent => {}
+                Look::Newer => return Ok(vec![KeyAnswer { index: 0, verdict: Verdict::Superseded }]),
+                Look::Dateless => {
+                    let message = "the store does not say when the object was written".to_owned();
+                    return Ok(vec![KeyAnswer { index: 0, verdict: Verdict::Failed { message, is_refusal: true } }]);
+                }
+            }
+        }
+        let body = unsigned.body.clone();
+        let signed = self.sign(backend, unsigned).await?;
+        // Credentials may have come from a service far away.
+        if Instant::now() > *until {
+            return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
+        }
+        let limit = BODY_LIMIT * (1 + request.targets().len());
+        let Exchanged { status, headers, body } = self.exchange(signed, body, limit).await?;
+        let retry_after = headers.get(RETRY_AFTER).and_then(seconds);
+        answer::read(request, status, &body).map_err(|fault| Fault { retry_after, ..fault })
+    }
+
+    /// Asks whether the object was written since it was captured.
+    async fn look(
+        &self,
+        backend: &Arc<Backend>,
+        unsigned: &request::Unsigned,
+        captured_us: i64,
+    ) -> Result<Look, Fault> {
+        let signed = self.sign(backend, request::head(unsigned)).await?;
+        let Exchanged { status, headers, .. } = self.exchange(signed, String::new(), BODY_LIMIT).await?;
+        let since_us = answer::now_us().saturating_sub(captured_us);
+        match status {
+            200 => Ok(answer::look(&headers, since_us)),
+            // The deletion's own answer says whether it is the key or the bucket that is missing.
+            404 => Ok(Look::Absent),
+            status => Err(Fault { is_refusal: true, ..answer::fault(status, "", "", false) }),
+        }
+    }
+
+    /// Signs in the Authorization header, so that no URL is ever a credential.
+    async fn sign(&self, backend: &Arc<Backend>, unsigned: request::Unsigned) -> Result<reqwest::Request, Fault> {
+        let malformed = || Fault::refusal(FaultKind::Malformed, "the request could not be built");
+        let mut head = http::Request::builder()
+            .method(unsigned.method.clone())
+            .uri(unsigned.url.as_str())
+            .header("x-amz-content-sha256", hex_sha256(unsigned.body.as_bytes()));
+        if let Some(digest) = &unsigned.content_md5 {
+            head = head.header("content-md5", digest).header("content-type", "application/xml");
+        }
+        if let Some(etag) = &unsigned.if_match {
+            head = head.header(IF_MATCH, etag);
+        }
+        let (mut parts, ()) = head.body(()).map_err(|_| malformed())?.into_parts();
+        self.signer(backend).await.sign(&mut parts, None).await.map_err(|error| {
+            // The error's own text may quote a file or a token; its kind says enough.
+            let what = format!("no usable credentials under \"{}\": {:?}", backend.credentials, error.kind());
+            Fault::refusal(FaultKind::Credentials, what)
+        })?;
+        if parts.uri != *unsigned.url.as_str() {
+            return Err(malformed());
+        }
+        let mut signed = reqwest::Request::new(unsigned.method, unsigned.url);
+        *signed.headers_mut() = parts.headers;
+        Ok(signed)
+    }
+
+    async fn signer(&self, backend: &Arc<Backend>) -> Signer<Credential> {
+        let mut signers = self.signers.lock().await;
+        match signers.get(&backend.id) {
+            Some((known, signer)) if known == backend => signer.clone(),
+            _ => {
+                let signer = credentials::signer(backend, &self.settings, &self.http);
+                signers.insert(backend.id, (Arc::clone(backend), signer.clone()));
+                signer
+            }
+        }
+    }
+
+    /// Credentials of a backend are looked up afresh, after the store refused them.
+    pub async fn forget_credentials(&self, backend: &Backend) {
+        self.signers.lock().await.remove(&backend.id);
+    }
+
+    /// Credentials of all backends are looked up afresh.
+    pub async fn forget_all_credentials(&self) {
+        self.signers.lock().await.clear();
+    }
+
+    async fn exchange(&self, mut request: reqwest::Request, body: String, limit: usize) -> Result<Exchanged, Fault> {
+        if !body.is_empty() {
+            *request.body_mut() = Some(body.into());
+        }
+        let mut response = self.http.execute(request).await.map_err(|error| broken(&error))?;
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let mut answer = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
+            if answer.len() + chunk.len() > limit {
+                return Err(Fault::new(FaultKind::Malformed, "the answer is larger than any answer can be"));
+            }
+            answer.extend_from_slice(&chunk);
+        }
+        Ok(Exchanged { status, headers, body: answer })
+    }
+}
+
+fn seconds(value: &HeaderValue) -> Option<Duration> {
+    let seconds = value.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
+}
+
+/// A request that got no whole answer. The library's text would name the URL, and its causes may too.
+fn broken(error: &reqwest::Error) -> Fault {
+    if error.is_connect() && error.is_timeout() {
+        return Fault::refusal(FaultKind::Timeout, "the store did not answer in time");
+    }
+    if error.is_timeout() {
+        return Fault::new(FaultKind::Timeout, "the store did not answer in time");
+    }
+    if error.is_connect() {
+        return Fault::refusal(FaultKind::Transient, "could not connect to the store");
+    }
+    Fault::new(FaultKind::Transient, "the connection to the store broke")
+}

@@ -1,0 +1,89 @@
+//! storage_reaper.entry: the outbox.
+
+use pgrx::datum::TimestampWithTimeZone;
+
+use crate::error::Result;
+use crate::pg::transaction;
+
+use super::spi;
+
+/// An entry that the leader works on.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    pub id: i64,
+    pub due_at: TimestampWithTimeZone,
+    pub captured_at: TimestampWithTimeZone,
+    /// The same, in microseconds of the epoch.
+    pub captured_us: i64,
+    /// By TRUNCATE or DROP.
+    pub whole: bool,
+    /// The next transaction id at its capture, as xid8 text: it goes along when objects are retried.
+    pub horizon: String,
+    pub source_id: Option<i32>,
+    /// Where keys go that name no backend themselves.
+    pub backend_id: Option<i32>,
+    pub attempts: i16,
+    pub payload: Vec<u8>,
+    pub last_error: Option<String>,
+    pub fault: Option<String>,
+}
+
+/// What the claim leaves out.
+pub struct Except {
+    /// Entries that are claimed already.
+    pub claimed: Vec<i64>,
+    /// Backends that nothing is sent to for now.
+    pub backends: Vec<i32>,
+}
+
+/// Whether a claim would find anything; only reads.
+pub fn is_anything_due(except: &Except) -> Result<bool> {
+    let found = spi::read(
+        include_str!("../../sql/queries/entry_is_due.sql"),
+        &[except.claimed.clone().into(), except.backends.clone().into(), transaction::horizon().into()],
+        |row| row.required("found"),
+    )?;
+    Ok(found.first().copied().unwrap_or(false))
+}
+
+/// Due entries, oldest first, that no running transaction is older than.
+pub fn claim(except: &Except, limit: i64) -> Result<Vec<Claimed>> {
+    spi::write(
+        include_str!("../../sql/queries/claim.sql"),
+        &[except.claimed.clone().into(), except.backends.clone().into(), limit.into(), transaction::horizon().into()],
+        |row| {
+            Ok(Claimed {
+                id: row.required("id")?,
+                due_at: row.required("due_at")?,
+                captured_at: row.required("captured_at")?,
+                captured_us: row.required("captured_us")?,
+                whole: row.required("whole")?,
+                horizon: row.required("horizon")?,
+                source_id: row.optional("source_id")?,
+                backend_id: row.optional("backend_id")?,
+                attempts: row.required("attempts")?,
+                payload: row.required("payload")?,
+                last_error: row.optional("last_error")?,
+                fault: row.optional("fault")?,
+            })
+        },
+    )
+}
+
+/// When there will be something to claim.
+pub struct Outlook {
+    /// Something is due that a running transaction holds back.
+    pub held_back: bool,
+    /// Until the next entry is due, in milliseconds.
+    pub next_due_ms: Option<i64>,
+}
+
+/// Looks ahead, past what is claimed.
+pub fn outlook(except: &Except) -> Result<Outlook> {
+    let found = spi::read(
+        include_str!("../../sql/queries/outlook.sql"),
+        &[except.claimed.clone().into(), except.backends.clone().into()],
+        |row| Ok(Outlook { held_back: row.required("held_back")?, next_due_ms: row.optional("next_due_ms")? }),
+    )?;
+    Ok(found.into_iter().next().unwrap_or(Outlook { held_back: false, next_due_ms: None }))
+}

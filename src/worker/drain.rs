@@ -1,0 +1,338 @@
+//! The drain: claims what is due, sends what the guard lets through, settles what was answered.
+//!
+//! Everything in here is memory of the leader. An entry leaves the outbox only in the transaction that settles it, so
+//! a crash at any point costs repeated requests, which deletes survive, and nothing else.
+
+mod answers;
+mod check;
+mod flight;
+mod look;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+
+use crate::domain::backend::{Backend, BackendId};
+use crate::domain::batch::Request;
+use crate::domain::object::Object;
+use crate::guc;
+use crate::pg::{signals, transaction};
+use crate::s3::io::{Io, Settings};
+use crate::store::{armed, settle};
+
+use super::breaker::Breaker;
+use super::circuit::Circuits;
+use super::claim::{Claim, Fate, Place};
+use super::guard::Guard;
+use super::leader::SHORT;
+use super::settlement::Rows;
+use flight::Flight;
+
+/// How often history is trimmed.
+const TRIM_EVERY: Duration = Duration::from_secs(3600);
+/// After a failed transaction of our own.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// An object of a paused backend in an entry of another one is looked at again after this.
+const WHILE_PAUSED: Duration = Duration::from_secs(5);
+/// Objects in one settling transaction, unless a single entry has more: it ends well within its time limit.
+const SETTLED_AT_ONCE: usize = 10_000;
+/// Entries in the first claim; grows while entries are small and the queue is long.
+const FIRST_CLAIM: i64 = 64;
+
+/// A request that is planned, and whose objects its targets name.
+struct Planned {
+    flight: i64,
+    backend: Arc<Backend>,
+    request: Request,
+    /// For each target of the request, the objects it stands for.
+    places: Vec<Vec<Place>>,
+}
+
+/// The leader's state.
+pub struct Drain {
+    io: Io,
+    settings: Settings,
+    ringer: UnixStream,
+    claims: HashMap<i64, Claim>,
+    /// Resolved, and not asked about yet.
+    waiting: VecDeque<(Place, Object)>,
+    /// Marked, and waiting for those who were writing then.
+    marked: VecDeque<Flight>,
+    /// Closed, with requests that are ready or sent.
+    aloft: HashMap<i64, Flight>,
+    /// Flights of a leader before this one have been ended.
+    has_adopted: bool,
+    /// When to try the first marked flight again.
+    close_at: Option<Instant>,
+    /// When to look again whether flights can be forgotten.
+    forget_at: Option<Instant>,
+    /// Asked about at `checked_at`, and planned.
+    ready: VecDeque<Planned>,
+    checked_at: Instant,
+    /// Objects that are asked about at once: as many as can be sent before the answer is stale.
+    window: usize,
+    /// As many as the slowest reference answers in time.
+    window_limit: usize,
+    sent: HashMap<u64, Planned>,
+    next_job: u64,
+    circuits: Circuits,
+    /// Backends that refused DeleteObjects as such.
+    singles_only: HashSet<BackendId>,
+    guard: Guard,
+    breaker: Breaker,
+    /// Failures of the guard in a row, and until when nothing is claimed because of them.
+    doubts: u32,
+    claim_limit: i64,
+    look_now: bool,
+    look_at: Option<Instant>,
+    quiet_until: Option<Instant>,
+    trim_at: Instant,
+    /// What was paused when the ready requests were planned.
+    paused: Vec<i32>,
+    told_disarmed: bool,
+}
+
+impl Drain {
+    /// Starts the I/O thread, which writes to `ringer` whenever an answer is there.
+    pub fn start(ringer: UnixStream) -> std::io::Result<Self> {
+        let settings = guc::io_settings();
+        let io = start_io(&settings, &ringer)?;
+        Ok(Self {
+            io,
+            settings,
+            ringer,
+            claims: HashMap::new(),
+            waiting: VecDeque::new(),
+            marked: VecDeque::new(),
+            aloft: HashMap::new(),
+            has_adopted: false,
+            close_at: None,
+            forget_at: None,
+            ready: VecDeque::new(),
+            checked_at: Instant::now(),
+            window: check::LARGEST_WINDOW,
+            window_limit: check::LARGEST_WINDOW,
+            sent: HashMap::new(),
+            next_job: 0,
+            circuits: Circuits::default(),
+            singles_only: HashSet::new(),
+            guard: Guard::default(),
+            breaker: Breaker::default(),
+            doubts: 0,
+            claim_limit: FIRST_CLAIM,
+            look_now: true,
+            look_at: None,
+            quiet_until: None,
+            trim_at: Instant::now(),
+            paused: Vec::new(),
+            told_disarmed: false,
+        })
+    }
+
+    /// Somebody committed something, or changed a switch.
+    pub fn look_again(&mut self) {
+        self.look_now = true;
+    }
+
+    /// The configuration was reloaded: credentials may be other ones, so held backends are tried at once.
+    pub fn reload(&mut self) {
+        if guc::breaker().is_none() {
+            // What goes while it is off is looked up when it is on again.
+            self.breaker = Breaker::default();
+        }
+        let settings = guc::io_settings();
+        if settings != self.settings {
+            match start_io(&settings, &self.ringer) {
+                Ok(io) => {
+                    self.give_back_sent();
+                    std::mem::replace(&mut self.io, io).stop();
+                    self.settings = settings;
+                }
+                Err(error) => log!("storage_reaper: could not restart the I/O thread: {error}"),
+            }
+        }
+        self.io.forget_credentials();
+        self.circuits.forgive(Instant::now());
+        self.singles_only.clear();
+        self.look_now = true;
+    }
+
+    /// Does all that can be done without waiting. Returns when to come back at the latest.
+    pub fn work(&mut self, now: Instant) -> Option<Instant> {
+        self.collect(now);
+        self.land(now);
+        self.settle(now);
+        self.tidy_flights(now);
+        if self.is_time_to_look(now) {
+            self.look(now);
+        }
+        self.send(now);
+        self.land(now);
+        self.settle(now);
+        self.trim(now);
+        self.next_moment(Instant::now())
+    }
+
+    fn is_quiet(&self, now: Instant) -> bool {
+        self.quiet_until.is_some_and(|until| now < until)
+    }
+
+    fn is_time_to_look(&self, now: Instant) -> bool {
+        let is_due = self.look_now
+            || self.look_at.is_some_and(|at| at <= now)
+            || self.circuits.next_probe(now).is_none() && self.circuits.has_open();
+        is_due && !self.is_quiet(now)
+    }
+
+    /// Gives a planned request's objects back to the outbox, no attempt counted.
+    fn postpone(&mut self, planned: &Planned, error: Option<&str>) {
+        for &place in planned.places.iter().flatten() {
+            self.decide(place, Fate::Postponed(error.map(str::to_owned)));
+        }
+    }
+
+    fn decide(&mut self, (entry, index): Place, fate: Fate) {
+        if let Some(claim) = self.claims.get_mut(&entry) {
+            claim.decide(index, fate);
+        }
+    }
+
+    /// Nothing of what is not sent yet will be sent.
+    fn give_back_unsent(&mut self) {
+        for planned in std::mem::take(&mut self.ready) {
+            self.postpone(&planned, None);
+            self.return_from(&planned, &[], &[]);
+        }
+        for flight in std::mem::take(&mut self.marked) {
+            self.call_off(flight, Fate::Postponed(None));
+        }
+        for (place, _) in std::mem::take(&mut self.waiting) {
+            self.decide(place, Fate::Postponed(None));
+        }
+    }
+
+    /// What is in flight goes back: its answers will not come.
+    fn give_back_sent(&mut self) {
+        for planned in std::mem::take(&mut self.sent).into_values() {
+            self.postpone(&planned, None);
+            let all: Vec<Place> = planned.places.iter().flatten().copied().collect();
+            self.return_from(&planned, &[], &all);
+        }
+    }
+
+    /// Settles every claim that is decided. Untouched ones stay in the outbox as they are, unless they have to wait and
+    /// the next claim would take them again at once.
+    fn settle(&mut self, now: Instant) {
+        if self.is_quiet(now) {
+            return;
+        }
+        let (postpone, left_out) = (self.postponement(now), self.left_out(now));
+        let is_left_out = |claim: &Claim| claim.entry.backend_id.is_some_and(|id| left_out.contains(&id));
+        self.claims.retain(|_, claim| {
+            !(claim.is_decided() && claim.is_untouched() && (postpone.is_zero() || is_left_out(claim)))
+        });
+        let mut decided: Vec<i64> =
+            self.claims.iter().filter(|(_, claim)| claim.is_decided()).map(|(id, _)| *id).collect();
+        while !decided.is_empty() && !self.is_quiet(now) {
+            let objects = |id: &i64| self.claims[id].segment.locators.len();
+            let mut sum = 0;
+            let fits = decided.iter().take_while(|id| {
+                let before = sum;
+                sum += objects(id);
+                before < SETTLED_AT_ONCE
+            });
+            let lot: Vec<i64> = fits.copied().collect();
+            decided.drain(..lot.len());
+            self.settle_lot(&lot, postpone, now);
+        }
+    }
+
+    fn settle_lot(&mut self, lot: &[i64], postpone: Duration, now: Instant) {
+        let backoff = guc::backoff();
+        let mut rows = Rows::default();
+        for id in lot {
+            rows.add(&self.claims[id], &backoff, fastrand::f64(), postpone);
+        }
+        match transaction::run("storage_reaper: settle", SHORT, move || rows.write()) {
+            Ok(()) => {
+                let window_us = guc::breaker().map(|limits| limits.window_us);
+                for claim in lot.iter().filter_map(|id| self.claims.remove(id)) {
+                    if let (Some(source), Some(window_us)) = (claim.entry.source_id, window_us) {
+                        self.breaker.count(source, claim.deleted(), window_us);
+                    }
+                }
+                self.look_now = true;
+            }
+            // The objects are decided in memory; the rows are written as soon as the database takes them.
+            Err(failure) => self.be_quiet("could not record outcomes", &failure, now),
+        }
+    }
+
+    /// Backends whose entries are not claimed: nothing may be sent to them now.
+    fn left_out(&self, now: Instant) -> Vec<i32> {
+        let mut left_out = self.circuits.blocked(now);
+        let on_trial = self.sent.values().map(|sent| sent.backend.id).filter(|id| self.circuits.is_probing(*id));
+        left_out.extend(on_trial.map(|id| id.0));
+        left_out
+    }
+
+    /// How long a postponed object waits: until its backend may be tried, or a while when one is paused.
+    fn postponement(&self, now: Instant) -> Duration {
+        let paused = if self.paused.is_empty() { Duration::ZERO } else { WHILE_PAUSED };
+        self.circuits.next_probe(now).map_or(paused, |at| at.saturating_duration_since(now).max(paused))
+    }
+
+    fn be_quiet(&mut self, what: &str, failure: &transaction::Failure, now: Instant) {
+        log!("storage_reaper: {what}: {failure}");
+        self.quiet_until = Some(now + PAUSE_AFTER_FAILURE);
+        self.look_now = true;
+    }
+
+    /// Keeps history bounded; a thousand segments at a time, so that nothing waits for it.
+    fn trim(&mut self, now: Instant) {
+        if now < self.trim_at {
+            return;
+        }
+        self.trim_at = now + TRIM_EVERY;
+        let trimmed = transaction::run("storage_reaper: trim history", SHORT, || match armed::is_installed()? {
+            true => settle::forget_history(guc::history_retention()),
+            false => Ok(0),
+        });
+        match trimmed {
+            Ok(removed) if removed >= settle::FORGOTTEN_AT_ONCE => self.trim_at = now,
+            Ok(_) => {}
+            Err(failure) => log!("storage_reaper: could not trim history: {failure}"),
+        }
+    }
+
+    fn next_moment(&self, now: Instant) -> Option<Instant> {
+        if self.look_now && self.has_room() {
+            return Some(self.quiet_until.filter(|until| now < *until).unwrap_or(now));
+        }
+        let is_full = !self.ready.is_empty() || self.sent.len() >= guc::concurrency();
+        let close_at = self.close_at.filter(|_| !is_full);
+        let next = [self.look_at, self.circuits.next_probe(now), close_at, self.forget_at, Some(self.trim_at)];
+        let next = next.into_iter().flatten().min();
+        next.map(|next| self.quiet_until.map_or(next, |until| next.max(until)))
+    }
+
+    /// Whether more may be claimed: what is planned comes first.
+    fn has_room(&self) -> bool {
+        self.ready.is_empty()
+            && self.waiting.is_empty()
+            && self.marked.len() < flight::MOST_MARKED
+            && self.sent.len() < guc::concurrency()
+    }
+}
+
+fn start_io(settings: &Settings, ringer: &UnixStream) -> std::io::Result<Io> {
+    let bell = ringer.try_clone()?;
+    // PostgreSQL's signal handlers must run on its own thread only; the new thread inherits the mask.
+    let _blocked = signals::block_all();
+    // A full socket already wakes the reader, so a failed write loses nothing.
+    Io::start(settings.clone(), move || drop((&bell).write(&[1])))
+}

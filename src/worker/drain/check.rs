@@ -1,0 +1,264 @@
+//! The last look before requests leave: guard, switches, plan, send.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+
+use crate::domain::backend::{Backend, BackendId};
+use crate::domain::batch::{self, Limits, Request};
+use crate::domain::object::Object;
+use crate::domain::outcome::{Outcome, Reason};
+use crate::domain::resolve::{Namespace, prints, resolve};
+use crate::domain::verify::Verify;
+use crate::guc;
+use crate::pg::transaction;
+use crate::s3::io::Job;
+
+use super::super::guard::{Candidate, Doubt, Origin};
+use super::flight::Flight;
+use super::look::namespace;
+use super::{Drain, Fate, Place, Planned, SHORT};
+
+/// Objects that the guard is asked about at once, at most: enough for several full batches.
+pub(super) const LARGEST_WINDOW: usize = 4000;
+const SMALLEST_WINDOW: usize = 64;
+/// What the guard said is older than this: it is asked again before anything is handed to the I/O thread, which sends
+/// nothing that is older than twice that.
+const FRESH: Duration = Duration::from_millis(500);
+/// The longest wait after guards that failed in a row.
+const LONGEST_DOUBT: Duration = Duration::from_secs(60);
+
+type Backends = HashMap<BackendId, Arc<Backend>>;
+type Plan = (Vec<Planned>, Vec<(Place, Reason)>);
+
+impl Drain {
+    /// Sends as many requests at once as the settings allow, each shortly after the guard let its objects through.
+    pub(super) fn send(&mut self, now: Instant) {
+        while !self.is_quiet(now) {
+            self.ask_again_about_stale();
+            self.send_ready(now);
+            let is_full = self.sent.len() >= guc::concurrency();
+            if is_full || !self.ready.is_empty() {
+                return;
+            }
+            let Some(flight) = self.next_closed(now) else { return };
+            if !self.check(flight, now) {
+                return;
+            }
+        }
+    }
+
+    /// One at a time to a backend that is on trial.
+    fn send_ready(&mut self, now: Instant) {
+        while self.sent.len() < guc::concurrency()
+            && let Some(planned) = self.ready.pop_front()
+        {
+            let id = planned.backend.id;
+            let is_on_trial = self.circuits.is_probing(id) && self.sent.values().any(|sent| sent.backend.id == id);
+            if is_on_trial || self.circuits.blocked_until(id, now).is_some() {
+                self.postpone(&planned, None);
+                self.return_from(&planned, &[], &[]);
+                continue;
+            }
+            self.next_job += 1;
+            let captured_us = self.captured_us(&planned);
+            self.io.submit(Job {
+                captured_us,
+                id: self.next_job,
+                until: self.checked_at + 2 * FRESH,
+                backend: Arc::clone(&planned.backend),
+                request: planned.request.clone(),
+            });
+            self.sent.insert(self.next_job, planned);
+        }
+    }
+
+    /// When the objects of a request were captured, the last one.
+    fn captured_us(&self, planned: &Planned) -> i64 {
+        let claims = planned.places.iter().flatten().filter_map(|(entry, _)| self.claims.get(entry));
+        claims.map(|claim| claim.entry.captured_us).max().unwrap_or(i64::MIN)
+    }
+
+    fn ask_again_about_stale(&mut self) {
+        if self.ready.is_empty() || self.checked_at.elapsed() < FRESH {
+            return;
+        }
+        for planned in std::mem::take(&mut self.ready).into_iter().rev() {
+            self.wait_again(&planned);
+            self.return_from(&planned, &[], &[]);
+        }
+        self.window = (self.window / 2).max(SMALLEST_WINDOW).min(self.window_limit);
+    }
+
+    /// A planned request is undone: its objects wait for the guard, before all others.
+    pub(super) fn wait_again(&mut self, planned: &Planned) {
+        let objects = planned.request.targets().iter().zip(&planned.places);
+        for (target, places) in objects {
+            for &place in places {
+                let bucket = planned.request.bucket().to_owned();
+                let object = Object { backend: planned.backend.id, bucket, key: target.key.clone() };
+                self.waiting.push_front((place, object));
+            }
+        }
+    }
+
+    /// Asks about the objects of a closed flight and plans what is let through. Says whether to go on.
+    fn check(&mut self, mut flight: Flight, now: Instant) -> bool {
+        let asked = std::mem::take(&mut flight.objects);
+        let Some((free, backends)) = self.without_kept(asked, Some(&flight), now) else {
+            self.call_off(flight, Fate::Postponed(None));
+            return !self.is_quiet(now);
+        };
+        flight.objects = free;
+        if !flight.is_safe(self.guard.is_fenced()) {
+            // A fence was put up since it was marked: its writers have to be waited for after all.
+            self.turn_back(flight);
+            return true;
+        }
+        // The guard may have taken its time.
+        let paused = self.paused.clone();
+        if !self.may_go_on(now) || self.paused != paused {
+            self.call_off(flight, Fate::Postponed(None));
+            return false;
+        }
+        if !self.take_off(&flight, now) {
+            self.turn_back(flight);
+            return !self.is_quiet(now);
+        }
+        self.checked_at = Instant::now();
+        self.window_limit = (self.window_limit + self.window_limit / 8 + 1).min(LARGEST_WINDOW);
+        self.window = (self.window * 2).min(self.window_limit);
+        self.plan(flight, &backends);
+        true
+    }
+
+    /// Leaves out what a row still names, and what has got another meaning since it was claimed or marked. A check that
+    /// fails gives everything back.
+    pub(super) fn without_kept(
+        &mut self,
+        asked: Vec<(Place, Object)>,
+        flight: Option<&Flight>,
+        now: Instant,
+    ) -> Option<(Vec<(Place, Object)>, Backends)> {
+        let (namespace, backends) = match transaction::run("storage_reaper: guard", SHORT, namespace) {
+            Ok(found) => found,
+            Err(failure) => {
+                self.doubt(asked, &Doubt { source: String::new(), failure }, now);
+                return None;
+            }
+        };
+        let asked = asked.into_iter().map(|(place, object)| (place, self.candidate(place, object, &namespace)));
+        let (asked, changed): (Vec<_>, Vec<_>) = asked.partition(|(place, candidate)| {
+            self.still_means(*place, &candidate.object, &namespace)
+                && flight.is_none_or(|flight| flight.covers(&candidate.object, &candidate.origin, &namespace))
+        });
+        // Nobody announces them: they are claimed anew at once.
+        self.look_now |= !changed.is_empty();
+        changed.into_iter().for_each(|(place, _)| self.decide(place, Fate::Postponed(None)));
+        let (places, candidates): (Vec<Place>, Vec<Candidate>) = asked.into_iter().unzip();
+        let checked = self.guard.check(&candidates, &namespace);
+        let objects = candidates.into_iter().map(|candidate| candidate.object);
+        match checked {
+            Ok(kept) => {
+                self.doubts = 0;
+                for (&object, by) in &kept {
+                    let reason = format!("{} by {by}", Reason::Referenced.as_str());
+                    self.decide(places[object], Fate::Settled(Outcome::Kept, Some(reason)));
+                }
+                let free = places.into_iter().zip(objects).enumerate();
+                let free = free.filter(|(object, _)| !kept.contains_key(object)).map(|(_, pair)| pair).collect();
+                Some((free, backends.into_iter().map(|backend| (backend.id, Arc::new(backend))).collect()))
+            }
+            Err(doubt) => {
+                let asked: Vec<_> = places.into_iter().zip(objects).collect();
+                if doubt.is_slow() && asked.len() > 1 {
+                    self.ask_for_less(asked);
+                } else {
+                    self.doubt(asked, &doubt, now);
+                }
+                None
+            }
+        }
+    }
+
+    pub(super) fn origin(&self, (entry, index): Place) -> Origin {
+        let claim = self.claims.get(&entry);
+        let segment = claim.map(|claim| &claim.segment);
+        Origin {
+            source_id: claim.and_then(|claim| claim.entry.source_id),
+            row_id: segment.and_then(|segment| segment.row_id(index)),
+            shares: segment.and_then(|segment| segment.shares(index)).map(str::to_owned),
+        }
+    }
+
+    fn candidate(&self, place: Place, object: Object, namespace: &Namespace) -> Candidate {
+        Candidate { prints: prints(&object, namespace), origin: self.origin(place), object }
+    }
+
+    /// Backends and locations may have changed since the claim.
+    fn still_means(&self, (entry, index): Place, object: &Object, namespace: &Namespace) -> bool {
+        self.claims.get(&entry).is_some_and(|claim| {
+            let default = claim.entry.backend_id.map(BackendId);
+            resolve(&claim.segment.locators[index], namespace, default).is_ok_and(|now| now == *object)
+        })
+    }
+
+    /// A table that could not answer in time is asked about fewer objects at once, and slowly about more again.
+    fn ask_for_less(&mut self, asked: Vec<(Place, Object)>) {
+        self.window_limit = self.window_limit.min(asked.len() / 2).max(1);
+        self.window = self.window_limit;
+        asked.into_iter().rev().for_each(|object| self.waiting.push_front(object));
+    }
+
+    /// Nothing is deleted while a table cannot be asked.
+    fn doubt(&mut self, asked: Vec<(Place, Object)>, doubt: &Doubt, now: Instant) {
+        self.waiting.extend(asked);
+        self.give_back_unsent();
+        self.settle(now);
+        let wait = Duration::from_secs(1 << self.doubts.min(6)).min(LONGEST_DOUBT);
+        self.doubts += 1;
+        log!(
+            "storage_reaper: reference check on source \"{}\" failed, nothing is deleted: {}",
+            doubt.source,
+            doubt.failure
+        );
+        self.look_now = false;
+        self.quiet_until = Some(now + wait);
+        self.look_at = Some(now + wait);
+    }
+
+    fn plan(&mut self, mut flight: Flight, backends: &Backends) {
+        let mut by_backend: HashMap<BackendId, Vec<(Place, Object)>> = HashMap::new();
+        for (place, object) in std::mem::take(&mut flight.objects) {
+            by_backend.entry(object.backend).or_default().push((place, object));
+        }
+        for (id, objects) in by_backend {
+            let Some(backend) = backends.get(&id) else { continue };
+            let mut limits = Limits::of(backend.kind, guc::batch_size());
+            limits.has_batches &= !self.singles_only.contains(&id) && backend.verify == Verify::None;
+            let (requests, impossible) = plan_objects(flight.id, backend, objects, limits);
+            flight.requests += requests.len();
+            self.ready.extend(requests);
+            for (place, reason) in impossible {
+                self.decide(place, Fate::Parked(reason, None));
+            }
+        }
+        self.aloft.insert(flight.id, flight);
+    }
+}
+
+fn plan_objects(flight: i64, backend: &Arc<Backend>, objects: Vec<(Place, Object)>, limits: Limits) -> Plan {
+    let places: Vec<Place> = objects.iter().map(|(place, _)| *place).collect();
+    let numbered = objects.into_iter().map(|(_, object)| object).enumerate().collect();
+    let (requests, impossible) = batch::plan(numbered, limits);
+    let of = |numbers: &[usize]| numbers.iter().map(|&number| places[number]).collect::<Vec<_>>();
+    let planned = requests.into_iter().map(|request: Request| Planned {
+        flight,
+        backend: Arc::clone(backend),
+        places: request.targets().iter().map(|target| of(&target.objects)).collect(),
+        request,
+    });
+    (planned.collect(), impossible.into_iter().map(|(number, reason)| (places[number], reason)).collect())
+}

@@ -1,0 +1,115 @@
+//! Turns decided claims into rows, and writes them in one transaction.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::domain::backoff::Backoff;
+use crate::domain::outcome::{Outcome, Reason};
+use crate::error::Result;
+use crate::store::settle::{self, Parked, Retried, Settled};
+
+use super::claim::{Claim, Fate};
+
+/// Objects of a claim that end alike, by place.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    Settled(&'static str, Option<String>),
+    Failed(String),
+    Postponed(Option<String>),
+}
+
+/// What the settling transaction writes.
+#[derive(Default)]
+pub struct Rows {
+    entries: Vec<(pgrx::datum::TimestampWithTimeZone, i64)>,
+    settled: Vec<Settled>,
+    retried: Vec<Retried>,
+    parked: Vec<Parked>,
+}
+
+impl Rows {
+    /// The rows of one decided claim. `jitter` in 0..1 spreads retries; `postpone` is how long a backend's fault holds
+    /// what it did not touch.
+    pub fn add(&mut self, claim: &Claim, backoff: &Backoff, jitter: f64, postpone: Duration) {
+        self.entries.push((claim.entry.due_at, claim.entry.id));
+        let attempts = u32::try_from(claim.entry.attempts).unwrap_or_default() + 1;
+        let mut groups: BTreeMap<Group, Vec<usize>> = BTreeMap::new();
+        for (index, fate) in claim.fates() {
+            let group = match fate {
+                Fate::Settled(outcome, reason) => Group::Settled(outcome.as_str(), reason.clone()),
+                Fate::Parked(reason, error) => {
+                    self.park(claim, index, *reason, error.clone(), attempts - 1);
+                    Group::Settled(Outcome::Parked.as_str(), Some(reason.as_str().to_owned()))
+                }
+                Fate::Failed(error) if backoff.is_exhausted(attempts) => {
+                    self.park(claim, index, Reason::AttemptsExhausted, Some(error.clone()), attempts);
+                    Group::Settled(Outcome::Parked.as_str(), Some(Reason::AttemptsExhausted.as_str().to_owned()))
+                }
+                Fate::Failed(error) => Group::Failed(error.clone()),
+                Fate::Postponed(error) => Group::Postponed(error.clone()),
+            };
+            groups.entry(group).or_default().push(index);
+        }
+        for (group, places) in groups {
+            match group {
+                Group::Settled(outcome, reason) => self.settle(claim, &places, outcome, reason),
+                Group::Failed(error) => {
+                    self.retry(claim, &places, attempts, backoff.delay(attempts, jitter), Some(error));
+                }
+                Group::Postponed(error) => self.retry(claim, &places, attempts - 1, postpone, error),
+            }
+        }
+    }
+
+    /// Writes everything, in the transaction of the caller.
+    pub fn write(self) -> Result<()> {
+        settle::remove_entries(&self.entries)?;
+        settle::record(self.settled)?;
+        settle::retry(self.retried)?;
+        settle::park(self.parked)
+    }
+
+    fn settle(&mut self, claim: &Claim, places: &[usize], outcome: &'static str, reason: Option<String>) {
+        self.settled.push(Settled {
+            source_id: claim.entry.source_id,
+            backend_id: claim.entry.backend_id,
+            captured_at: claim.entry.captured_at,
+            objects: i16::try_from(places.len()).unwrap_or(i16::MAX),
+            outcome,
+            reason,
+            payload: claim.segment.select(places).pack(),
+        });
+    }
+
+    fn retry(&mut self, claim: &Claim, places: &[usize], attempts: u32, delay: Duration, last_error: Option<String>) {
+        self.retried.push(Retried {
+            source_id: claim.entry.source_id,
+            backend_id: claim.entry.backend_id,
+            captured_at: claim.entry.captured_at,
+            horizon: claim.entry.horizon.clone(),
+            delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
+            attempts: i16::try_from(attempts).unwrap_or(i16::MAX),
+            objects: i16::try_from(places.len()).unwrap_or(i16::MAX),
+            payload: claim.segment.select(places).pack(),
+            last_error: last_error.or_else(|| claim.entry.last_error.clone()),
+            whole: claim.entry.whole,
+        });
+    }
+
+    fn park(&mut self, claim: &Claim, index: usize, reason: Reason, error: Option<String>, attempts: u32) {
+        self.parked.push(Parked {
+            source_id: claim.entry.source_id,
+            backend_id: claim.entry.backend_id,
+            captured_at: claim.entry.captured_at,
+            horizon: claim.entry.horizon.clone(),
+            locator: claim.segment.locators[index].clone(),
+            row_id: claim.segment.row_id(index),
+            owns: claim.segment.owns(index).map(str::to_owned),
+            shares: claim.segment.shares(index).map(str::to_owned),
+            reason: reason.as_str(),
+            last_error: error.or_else(|| claim.entry.last_error.clone()),
+            attempts: i32::try_from(attempts).unwrap_or(i32::MAX),
+            payload: claim.is_damaged.then(|| claim.entry.payload.clone()),
+        });
+    }
+}
