@@ -6,6 +6,7 @@ pub mod batch;
 pub mod breaker;
 pub mod credentials;
 pub mod discover;
+pub mod document;
 pub mod embedded;
 pub mod endpoint;
 pub mod flight;

@@ -20,6 +20,8 @@ static CONCURRENCY: GucSetting<i32> = GucSetting::<i32>::new(16);
 static CONNECT_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
 /// Slow stores need seconds for 1000 keys.
 static REQUEST_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(30_000);
+/// Few documents of an application are larger, and the worker holds one for each request in memory.
+static DOCUMENT_SIZE_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(16 * 1024);
 /// An indexed reference check takes milliseconds; one that takes this long lacks its index.
 static GUARD_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 /// Most deletions take a fraction of a second.
@@ -95,6 +97,14 @@ pub fn init() {
         &GUARD_TIMEOUT,
         (10, 3_600_000),
         GucFlags::UNIT_MS,
+    );
+    number(
+        c"storage_reaper.document_size_limit",
+        c"Size of a document in storage that is searched for references.",
+        c"While a row names a larger one, nothing is deleted.",
+        &DOCUMENT_SIZE_LIMIT,
+        (1, 1024 * 1024),
+        GucFlags::UNIT_KB,
     );
     GucRegistry::define_int_guc(
         c"storage_reaper.fence_timeout",
@@ -261,6 +271,11 @@ pub fn concurrency() -> usize {
 /// Time for one reference check.
 pub fn guard_timeout() -> Duration {
     millis(&GUARD_TIMEOUT)
+}
+
+/// The most bytes that a document may have.
+pub fn document_size_limit() -> usize {
+    count(&DOCUMENT_SIZE_LIMIT) * 1024
 }
 
 /// How long a writer waits for an object in flight.

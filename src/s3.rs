@@ -3,8 +3,9 @@
 pub mod answer;
 mod client;
 mod credentials;
-mod document;
+pub mod document;
 #[cfg(test)]
 mod fuzz;
 pub mod io;
 mod request;
+mod xml;

@@ -6,6 +6,7 @@ mod claim;
 mod drain;
 mod guard;
 mod leader;
+mod library;
 mod settlement;
 
 use std::time::{Duration, Instant};

@@ -192,8 +192,13 @@ impl Contents<'_> {
 
     /// Stores a small object.
     pub fn put(&self, key: &str) -> Result<()> {
+        self.write(key, "x")
+    }
+
+    /// Stores an object with this content.
+    pub fn write(&self, key: &str, content: &str) -> Result<()> {
         let url = self.bucket.put_object(Some(&self.credentials), key).sign(SIGNED_FOR);
-        let status = self.store.agent.put(url.as_str()).send(&b"x"[..])?.status();
+        let status = self.store.agent.put(url.as_str()).send(content.as_bytes())?.status();
         ensure!(status.is_success(), "PUT of {key:?} answered {status}");
         Ok(())
     }

@@ -9,7 +9,7 @@ COMMENT ON FUNCTION storage_reaper.drop_location(text) IS 'Forgets a location.';
 COMMENT ON FUNCTION storage_reaper.attach(regclass, text, text, text, text, text, text, interval, text, text, text, boolean, boolean, text, text) IS
     'Puts capture on a table, its partitions and children: a column, a jsonb column with path, a template or an expression says which objects a row owns. Called again it alters. Returns the source''s name.';
 COMMENT ON FUNCTION storage_reaper.detach(text) IS 'Takes capture off; what is queued stays queued. The source''s rows protect nothing any more.';
-COMMENT ON FUNCTION storage_reaper.protect(regclass, text, text, boolean, text, text, text, text, text, text, boolean, boolean) IS
+COMMENT ON FUNCTION storage_reaper.protect(regclass, text, text, boolean, text, text, boolean, text, text, text, text, text, boolean, boolean) IS
     'Declares a table or view whose rows keep the objects that they name, and are never asked to give one up. Called again it alters. Returns the name.';
 COMMENT ON FUNCTION storage_reaper.unprotect(text) IS 'Takes back what protect() declared.';
 COMMENT ON FUNCTION storage_reaper.enqueue(text[], text, interval) IS

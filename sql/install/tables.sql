@@ -46,8 +46,14 @@ CREATE TABLE storage_reaper.source (
     owns        text,
     -- Whether the last column is the value by which rows share an object.
     is_shared   boolean NOT NULL,
-    -- The table whose rows the ids in the column are of.
+    -- The table whose rows the ids in the column, document or array are of.
     row_of      regclass,
+    -- How the documents are read that the locators name; NULL where the rows say it all.
+    document    text CHECK (document IN ('json', 'text')),
+    -- Only what stands under members of that name in them.
+    member      text,
+    -- Whether a document never changes once it is there.
+    immutable   boolean NOT NULL,
     -- Whether a search that no index answers is accepted.
     allow_scan  boolean NOT NULL,
     -- Whether writers of the table look for objects in flight.
@@ -120,6 +126,24 @@ CREATE TABLE storage_reaper.entry (
 ALTER TABLE storage_reaper.entry ALTER COLUMN payload SET STORAGE EXTERNAL;
 ALTER TABLE storage_reaper.entry SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.5);
 COMMENT ON TABLE storage_reaper.entry IS 'Private. The outbox: up to 1000 objects of one statement in a row; read it through the view queue.';
+
+CREATE TABLE storage_reaper.document (
+    source_id integer NOT NULL,
+    -- SHA-256 of the locator, which may be too long for an index; in hexadecimal.
+    digest    text NOT NULL,
+    locator   text NOT NULL,
+    -- How it was read.
+    format    text NOT NULL,
+    member    text,
+    -- What the store called this version of it.
+    etag      text,
+    read_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    -- Fingerprints of all that it names.
+    prints    bigint[] NOT NULL,
+    PRIMARY KEY (source_id, digest)
+);
+CREATE INDEX document_prints_idx ON storage_reaper.document USING gin (prints);
+COMMENT ON TABLE storage_reaper.document IS 'Private. What documents in storage name, as the worker has read them; another server reads them anew.';
 
 CREATE SEQUENCE storage_reaper.flight_id;
 

@@ -47,7 +47,10 @@ SELECT s.name, s.relation,
                    WHEN 'strings' THEN pg_catalog.concat_ws(' ', s.columns[1], s.locator)
                    ELSE coalesce(s.locator, s.columns[1]) END AS locator,
        CASE s.kind WHEN 'array_expression' THEN 'expression' ELSE s.kind END AS kind,
-       s.filter, b.name AS backend, s.fault
+       s.filter, b.name AS backend, s.fenced AS fence, s.row_of, s.document, s.member,
+       CASE WHEN s.document IS NOT NULL THEN
+           (SELECT pg_catalog.count(*) FROM storage_reaper.document d WHERE d.source_id = s.id) END AS documents_read,
+       s.fault
 FROM storage_reaper.source s
 LEFT JOIN storage_reaper.backend b ON b.id = s.backend_id
 WHERE s.detached_at IS NULL AND NOT s.captures;

@@ -16,7 +16,7 @@ WITH RECURSIVE reached AS (
       AND NOT EXISTS (SELECT FROM reached r WHERE r.id = s.id AND r.relation = t.tgrelid)
 )
 SELECT s.id, s.name, CASE WHEN s.captures THEN 'source ' ELSE 'reference ' END || s.name AS title,
-       s.kind, s.locator, s.backend_id, s.alias, s.allow_scan, s.fenced, s.owns, s.is_shared,
+       s.kind, s.locator, s.backend_id, s.alias, s.allow_scan, s.fenced, s.owns, s.is_shared, s.document, s.member, s.immutable,
        -- A row that no longer owns an object may still name it; what only protects does so as declared.
        CASE WHEN NOT s.captures THEN s.filter END AS filter,
        ARRAY(SELECT c.name::text FROM storage_reaper.source_columns(s.id, a.relation) c ORDER BY c.place) AS columns,
@@ -38,13 +38,16 @@ SELECT s.id, s.name, CASE WHEN s.captures THEN 'source ' ELSE 'reference ' END |
        ARRAY(SELECT o.id FROM storage_reaper.source o WHERE o.relation::oid = s.relation::oid AND o.captures) AS siblings,
        s.row_of::oid AS row_table,
        CASE WHEN rc.oid IS NOT NULL THEN pg_catalog.format('%I.%I', rn.nspname, rc.relname) END AS row_table_name,
-       (SELECT k.attname::text FROM pg_catalog.pg_index i
-        JOIN pg_catalog.pg_attribute k ON k.attrelid = i.indrelid AND k.attnum = i.indkey[0]
-        WHERE i.indrelid = s.row_of::oid AND i.indisprimary AND i.indnkeyatts = 1) AS row_key
+       rk.name AS row_key, rk.type AS row_key_type
 FROM asked a
 JOIN storage_reaper.source s ON s.id = a.id
 LEFT JOIN pg_catalog.pg_class c ON c.oid = a.relation
 LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_class rc ON rc.oid = s.row_of::oid
 LEFT JOIN pg_catalog.pg_namespace rn ON rn.oid = rc.relnamespace
+LEFT JOIN LATERAL (
+    SELECT k.attname::text AS name, pg_catalog.format_type(k.atttypid, NULL) AS type
+    FROM pg_catalog.pg_index i
+    JOIN pg_catalog.pg_attribute k ON k.attrelid = i.indrelid AND k.attnum = i.indkey[0]
+    WHERE i.indrelid = s.row_of::oid AND i.indisprimary AND i.indnkeyatts = 1) rk ON true
 ORDER BY s.id, a.relation

@@ -15,8 +15,8 @@ use crate::domain::resolve::{Namespace, prints, resolve};
 use crate::domain::segment::Segment;
 use crate::error::{Error, Result};
 use crate::pg::subtransaction;
-use crate::store::guard::{self, Asks};
-use crate::store::{backend, location, objects};
+use crate::store::guard::{self, Asks, Documents};
+use crate::store::{backend, document, location, objects};
 
 use super::required;
 
@@ -105,7 +105,16 @@ fn lines_about(locator: &str) -> Result<Vec<Line>> {
     asked.push(fingerprint(locator));
     asked.sort_unstable();
     asked.dedup();
-    for reference in guard::references()?.into_iter().filter(|reference| matches!(reference.asks, Asks::Locators)) {
+    for reference in guard::references()? {
+        if let Asks::Documents(Documents { reading, row_of: None, .. }) = &reference.asks {
+            for found in document::naming(reference.source_id, reading, asked.clone())? {
+                let detail = format!("document {} names it, as it was last read: it would be kept", found.locator);
+                lines.push((None, "referenced".to_owned(), Some(reference.name.clone()), Some(detail), None));
+            }
+        }
+        if !matches!(reference.asks, Asks::Locators) {
+            continue;
+        }
         let question = || guard::sharing(&reference, asked.clone());
         let found = match subtransaction::attempt(std::panic::AssertUnwindSafe(question)) {
             Ok(found) => found?,

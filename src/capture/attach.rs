@@ -56,6 +56,7 @@ pub fn attach(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> 
         template: request.template.as_deref(),
         expression: request.expression.as_deref(),
         inside: request.path.as_deref().map_or(Inside::Itself, Inside::Path),
+        row_of: None,
     };
     let mut declared = declare(relation, &described.name, &way)?;
     let (owns, shared_by) = (request.owns.as_deref(), request.shared_by.as_deref());
@@ -82,6 +83,8 @@ pub fn attach(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> 
         on_update: &request.on_update,
         on_truncate: &request.on_truncate,
         row_of: None,
+        document: None,
+        immutable: false,
         allow_scan: request.allow_scan,
         fenced: request.fence,
         captures: true,

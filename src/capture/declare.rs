@@ -3,6 +3,7 @@
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::domain::document::Reading;
 use crate::domain::template::{Owns, Template};
 use crate::error::{Error, Result};
 use crate::pg::subtransaction;
@@ -20,6 +21,15 @@ pub struct Way<'a> {
     pub template: Option<&'a str>,
     pub expression: Option<&'a str>,
     pub inside: Inside<'a>,
+    /// What is found are ids of rows of a table, not locators.
+    pub row_of: Option<RowOf<'a>>,
+}
+
+/// The table that ids are of, and the source that is on it.
+#[derive(Clone, Copy)]
+pub struct RowOf<'a> {
+    pub source: &'a str,
+    pub table: pg_sys::Oid,
 }
 
 /// Where in a column's value they are.
@@ -32,8 +42,6 @@ pub enum Inside<'a> {
     Strings(Option<&'a str>),
     /// URLs in a text.
     Urls,
-    /// The value is the id of a row of that table, which a source of that name is on.
-    RowIds(&'a str, pg_sys::Oid),
 }
 
 /// A locator that has been checked against the table.
@@ -46,21 +54,29 @@ pub struct Declared {
     pub owns: Option<String>,
     /// Whether the last column is the value by which rows share objects, and its type.
     pub shared_by: Option<KeyType>,
-    /// For ids of rows: the table that they are of, and the type of both.
+    /// For ids of rows: the table that they are of, and the type of its key.
     pub row_of: Option<(pg_sys::Oid, KeyType)>,
+    /// How documents are read that the locators name.
+    pub document: Option<Reading>,
+}
+
+impl Declared {
+    fn new(kind: Kind, columns: Vec<String>, attnums: Vec<i16>, text: Option<String>) -> Self {
+        Self { kind, columns, attnums, text, owns: None, shared_by: None, row_of: None, document: None }
+    }
 }
 
 /// Exactly one way to name objects.
 pub fn declare(relation: pg_sys::Oid, table: &str, way: &Way<'_>) -> Result<Declared> {
     const HINT: &str = "Name a column, template => '…' or expression => '…'.";
     match way {
-        Way { column: Some(column), template: None, expression: None, inside } => {
-            declare_column(relation, table, column, inside)
+        Way { column: Some(column), template: None, expression: None, inside, row_of } => {
+            declare_column(relation, table, column, inside, *row_of)
         }
-        Way { column: None, template: Some(template), expression: None, inside: Inside::Itself } => {
+        Way { column: None, template: Some(template), expression: None, inside: Inside::Itself, row_of: None } => {
             declare_template(relation, table, template)
         }
-        Way { column: None, template: None, expression: Some(expression), inside: Inside::Itself } => {
+        Way { column: None, template: None, expression: Some(expression), inside: Inside::Itself, row_of: None } => {
             declare_expression(relation, table, expression)
         }
         Way { column: None, template: None, expression: None, .. } => {
@@ -83,13 +99,20 @@ fn find_column(relation: pg_sys::Oid, table: &str, column: &str) -> Result<catal
     Ok(found)
 }
 
-fn declare_column(relation: pg_sys::Oid, table: &str, name: &str, inside: &Inside<'_>) -> Result<Declared> {
+fn declare_column(
+    relation: pg_sys::Oid,
+    table: &str,
+    name: &str,
+    inside: &Inside<'_>,
+    row_of: Option<RowOf<'_>>,
+) -> Result<Declared> {
     let column = find_column(relation, table, name)?;
     let refuse = |wanted: &str, hint| {
         let detail = format!("It is of type {}, not {wanted}.", column.type_name);
         Err(Error::LocatorType { column: name.to_owned(), detail, hint })
     };
     let (kind, text) = match inside {
+        Inside::Itself if let Some(rows) = row_of => (Kind::RowIds, Some(rows.source.to_owned())),
         Inside::Itself if column.is_text => (Kind::Column, None),
         Inside::Itself if column.is_text_array => (Kind::Array, None),
         Inside::Itself => {
@@ -103,38 +126,45 @@ fn declare_column(relation: pg_sys::Oid, table: &str, name: &str, inside: &Insid
         }
         Inside::Urls if column.is_text => (Kind::Urls, None),
         Inside::Urls => return refuse("text", "Leave embedded out for other types."),
-        Inside::RowIds(source, _) => (Kind::RowIds, Some((*source).to_owned())),
     };
-    let row_of = match inside {
-        Inside::RowIds(source, table) => Some((*table, key_type(source, *table, name, &column.base_name)?)),
-        _ => None,
-    };
-    Ok(Declared {
-        kind,
-        columns: vec![name.to_owned()],
-        attnums: vec![column.number],
-        text,
-        row_of,
-        owns: None,
-        shared_by: None,
-    })
+    let mut declared = Declared::new(kind, vec![name.to_owned()], vec![column.number], text);
+    if let Some(rows) = row_of {
+        let (key, key_name) = key_of(rows)?;
+        if kind == Kind::RowIds && KeyType::of(&column.base_name) != Some(key) {
+            let source = rows.source;
+            return Err(Error::LocatorType {
+                column: name.to_owned(),
+                detail: format!(
+                    "It is of type {}, and the key of source \"{source}\" of type {key_name}.",
+                    column.base_name
+                ),
+                hint: "Both have to be integers, uuid, or text.",
+            });
+        }
+        declared.row_of = Some((rows.table, key));
+    }
+    Ok(declared)
 }
 
-/// The type of a column that holds ids of rows of a table, whose primary key must be of that type, too.
-fn key_type(source: &str, table: pg_sys::Oid, column: &str, type_name: &str) -> Result<KeyType> {
+/// The type of a table's primary key, whose text must mean one row.
+fn key_of(RowOf { source, table }: RowOf<'_>) -> Result<(KeyType, String)> {
     const HINT: &str = "Use member, expression or a view that yields locators instead.";
-    let key = catalog::key_type(table)?.ok_or_else(|| {
+    let name = catalog::key_type(table)?.ok_or_else(|| {
         let detail = format!("The table of source \"{source}\" has no primary key of one column.");
         Error::invalid("row_of", detail, HINT)
     })?;
-    match (KeyType::of(type_name), KeyType::of(&key)) {
-        (Some(here), Some(there)) if here == there => Ok(here),
-        _ => Err(Error::LocatorType {
-            column: column.to_owned(),
-            detail: format!("It is of type {type_name}, and the key of source \"{source}\" of type {key}."),
-            hint: "Both have to be integers, uuid, or text.",
-        }),
-    }
+    let key = KeyType::of(&name).ok_or_else(|| {
+        let detail = format!("The key of source \"{source}\" is of type {name}, not an integer, uuid or text.");
+        Error::invalid("row_of", detail, HINT)
+    })?;
+    Ok((key, name))
+}
+
+/// The locators name documents, and these what is protected.
+pub fn declare_documents(declared: &mut Declared, reading: Reading, row_of: Option<RowOf<'_>>) -> Result<()> {
+    declared.row_of = row_of.map(|rows| Ok::<_, Error>((rows.table, key_of(rows)?.0))).transpose()?;
+    declared.document = Some(reading);
+    Ok(())
 }
 
 fn declare_template(relation: pg_sys::Oid, table: &str, text: &str) -> Result<Declared> {
@@ -146,15 +176,7 @@ fn declare_template(relation: pg_sys::Oid, table: &str, text: &str) -> Result<De
         .iter()
         .map(|column| find_column(relation, table, column).map(|found| found.number))
         .collect::<Result<_>>()?;
-    Ok(Declared {
-        kind: Kind::Template,
-        columns,
-        attnums,
-        text: Some(text.to_owned()),
-        row_of: None,
-        owns: None,
-        shared_by: None,
-    })
+    Ok(Declared::new(Kind::Template, columns, attnums, Some(text.to_owned())))
 }
 
 /// An expression yields text, or an array of text that is taken apart.
@@ -172,15 +194,7 @@ fn declare_expression(relation: pg_sys::Oid, table: &str, text: &str) -> Result<
             });
         }
     };
-    Ok(Declared {
-        kind,
-        columns: Vec::new(),
-        attnums: Vec::new(),
-        text: Some(text.to_owned()),
-        row_of: None,
-        owns: None,
-        shared_by: None,
-    })
+    Ok(Declared::new(kind, Vec::new(), Vec::new(), Some(text.to_owned())))
 }
 
 /// Adds what rows can own, and the value by which they share it.
@@ -266,8 +280,10 @@ pub fn check_index(
         insist(relation, described, &query, &format!("CREATE INDEX ON {name} ({column});"), allow_scan)?;
     }
     let query = match declared.row_of {
-        Some((_, key)) => sql.holding("ARRAY['1']::text[]", key, &from).unwrap_or_default(),
-        None => sql.sharing("ARRAY[1]::bigint[]", &from),
+        Some((_, key)) if declared.document.is_none() => {
+            sql.holding("ARRAY['1']::text[]", Some(key), &from).unwrap_or_default()
+        }
+        _ => sql.sharing("ARRAY[1]::bigint[]", &from),
     };
     let index = match declared.kind {
         Kind::RowIds => format!("CREATE INDEX ON {name} ({});", spi::quote_identifier(&declared.columns[0])),

@@ -3,6 +3,7 @@
 use pgrx::datum::Interval;
 use pgrx::pg_sys;
 
+use crate::domain::document::{Format, Reading};
 use crate::error::{Error, Result};
 use crate::guc;
 use crate::pg::{lock, user};
@@ -10,7 +11,7 @@ use crate::store::source::{self, NewSource};
 use crate::store::{backend, catalog, flight};
 
 use super::cover;
-use super::declare::{Inside, Way, check_index, check_sql, declare, default_name};
+use super::declare::{Inside, RowOf, Way, check_index, check_sql, declare, declare_documents, default_name};
 
 /// What the caller of `protect` says, apart from the table.
 pub struct Request {
@@ -18,6 +19,8 @@ pub struct Request {
     pub member: Option<String>,
     pub embedded: bool,
     pub row_of: Option<String>,
+    pub document: Option<String>,
+    pub immutable: bool,
     pub template: Option<String>,
     pub expression: Option<String>,
     pub filter: Option<String>,
@@ -42,19 +45,25 @@ pub fn protect(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) ->
             "Protect and fence those.",
         ));
     }
+    let reading = reading(request)?;
     let backend_id = request.backend.as_deref().map(backend::id_of).transpose()?;
     flight::declare(guc::fence_timeout(), guc::fence_linger())?;
     if request.fence {
         // A partition that is being created is then there, or waits until its event trigger sees the reference.
         lock::against_partitions(relation);
     }
+    let row_of = request.row_of.as_deref().map(rows_of).transpose()?;
     let way = Way {
         column: request.locator.as_deref(),
         template: request.template.as_deref(),
         expression: request.expression.as_deref(),
-        inside: inside(relation, request)?,
+        inside: if reading.is_some() { Inside::Itself } else { inside(relation, request)? },
+        row_of: row_of.filter(|_| reading.is_none()),
     };
-    let declared = declare(relation, &described.name, &way)?;
+    let mut declared = declare(relation, &described.name, &way)?;
+    if let Some(reading) = reading {
+        declare_documents(&mut declared, reading, row_of)?;
+    }
     check_sql(relation, &described.name, &declared, request.filter.as_deref())?;
     check_index(relation, &described, &declared, request.filter.as_deref(), request.allow_scan)?;
     let name = request.name.clone().unwrap_or_else(|| default_name(&described, &declared));
@@ -74,6 +83,8 @@ pub fn protect(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) ->
         on_update: "ignore",
         on_truncate: "capture",
         row_of: declared.row_of.map(|(table, _)| table),
+        document: declared.document.as_ref(),
+        immutable: request.immutable,
         allow_scan: request.allow_scan,
         fenced: request.fence,
         captures: false,
@@ -99,23 +110,48 @@ fn check_table(described: &catalog::Described) -> Result<()> {
 
 /// At most one way to look into the column's value; a document is searched for every string.
 fn inside<'a>(relation: pg_sys::Oid, request: &'a Request) -> Result<Inside<'a>> {
-    const HINT: &str = "Give one of member, embedded and row_of, or none.";
+    const HINT: &str = "Give member or embedded, or none; row_of goes with the column itself and with json.";
     let is_json = match &request.locator {
         Some(column) => catalog::column(relation, column)?.is_some_and(|column| column.is_json),
         None => false,
     };
     match (&request.member, request.embedded, &request.row_of) {
-        (Some(member), false, None) => Ok(Inside::Strings(Some(member))),
+        (Some(member), false, _) => Ok(Inside::Strings(Some(member))),
         (None, true, None) => Ok(Inside::Urls),
-        (None, false, Some(source)) => {
-            let owning = source::attached(source)?;
-            if !owning.captures {
-                return Err(Error::Unknown { kind: "source", name: source.clone() });
-            }
-            Ok(Inside::RowIds(source, owning.relation))
-        }
-        (None, false, None) if is_json => Ok(Inside::Strings(None)),
-        (None, false, None) => Ok(Inside::Itself),
+        (None, false, _) if is_json => Ok(Inside::Strings(None)),
+        (None, false, _) => Ok(Inside::Itself),
         _ => Err(Error::invalid("locator", "More than one way to look into the column is given.", HINT)),
     }
+}
+
+/// The table of a source, by the source's name.
+fn rows_of(source: &str) -> Result<RowOf<'_>> {
+    let owning = source::attached(source)?;
+    if !owning.captures {
+        return Err(Error::Unknown { kind: "source", name: source.to_owned() });
+    }
+    Ok(RowOf { source, table: owning.relation })
+}
+
+/// How documents are read that the rows name, if it is them that name objects.
+fn reading(request: &Request) -> Result<Option<Reading>> {
+    const HINT: &str = "Give document => 'json' or 'text'; see the README for what goes with it.";
+    let refuse = |parameter, detail| Err(Error::invalid(parameter, detail, HINT));
+    let Some(document) = &request.document else {
+        if request.immutable {
+            return refuse("immutable", "Only documents in storage can be immutable.");
+        }
+        return Ok(None);
+    };
+    let format: Format = document.parse().map_err(|error| Error::invalid("document", error, HINT))?;
+    if request.embedded {
+        return refuse("embedded", "URLs inside of documents are found anyway.");
+    }
+    if request.fence {
+        return refuse("fence", "Nobody in the database sees when a document in storage is written.");
+    }
+    if format == Format::Text && (request.member.is_some() || request.row_of.is_some()) {
+        return refuse("document", "Only JSON has members, and values that can be ids of rows.");
+    }
+    Ok(Some(Reading { format, member: request.member.clone() }))
 }

@@ -8,7 +8,7 @@ use reqwest::header::{DATE, ETAG, HeaderMap, LAST_MODIFIED};
 use crate::domain::batch::Request;
 use crate::domain::verify::is_newer;
 
-use super::document::{self, Document};
+use super::xml::{self, Xml};
 
 /// What became of one key of a request; `index` is its place in the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,33 +117,31 @@ pub fn read(request: &Request, status: u16, body: &[u8]) -> Result<Vec<KeyAnswer
 }
 
 fn single(status: u16, body: &[u8]) -> Result<Verdict, Fault> {
-    match (status, document::parse(body)) {
+    match (status, xml::parse(body)) {
         // Some stores answer 200 with an error inside.
-        (200..=299, Ok(Document::Error { code, message })) => Err(fault(503, &code, &message, false)),
+        (200..=299, Ok(Xml::Error { code, message })) => Err(fault(503, &code, &message, false)),
         (204, _) => Ok(Verdict::Deleted),
         (200, _) if body.trim_ascii().is_empty() => Ok(Verdict::Deleted),
-        (404, Ok(Document::Error { code, .. })) if code == "NoSuchKey" || code == "NoSuchVersion" => {
-            Ok(Verdict::Absent)
-        }
+        (404, Ok(Xml::Error { code, .. })) if code == "NoSuchKey" || code == "NoSuchVersion" => Ok(Verdict::Absent),
         (412, _) => Ok(Verdict::Superseded),
         // One key that may not be deleted must not stop the others.
-        (403, Ok(Document::Error { code, message })) if code == "AccessDenied" => {
+        (403, Ok(Xml::Error { code, message })) if code == "AccessDenied" => {
             Ok(Verdict::Failed { message: describe(&code, &message), is_refusal: true })
         }
-        (400, Ok(Document::Error { code, message })) if is_about_the_key(&code) => {
+        (400, Ok(Xml::Error { code, message })) if is_about_the_key(&code) => {
             Ok(Verdict::Failed { message: describe(&code, &message), is_refusal: true })
         }
-        (status, Ok(Document::Error { code, message })) => Err(fault(status, &code, &message, false)),
+        (status, Ok(Xml::Error { code, message })) => Err(fault(status, &code, &message, false)),
         (status, _) => Err(fault(status, "", "", false)),
     }
 }
 
 fn batch(request: &Request, status: u16, body: &[u8]) -> Result<Vec<KeyAnswer>, Fault> {
-    let (deleted, errors) = match (status, document::parse(body)) {
-        (200, Ok(Document::DeleteResult { deleted, errors })) => (deleted, errors),
-        (200, Ok(Document::Error { code, message })) => return Err(fault(503, &code, &message, true)),
+    let (deleted, errors) = match (status, xml::parse(body)) {
+        (200, Ok(Xml::DeleteResult { deleted, errors })) => (deleted, errors),
+        (200, Ok(Xml::Error { code, message })) => return Err(fault(503, &code, &message, true)),
         (200, _) => return Err(Fault::new(FaultKind::Malformed, "the answer is not a complete DeleteResult")),
-        (status, Ok(Document::Error { code, message })) => return Err(fault(status, &code, &message, true)),
+        (status, Ok(Xml::Error { code, message })) => return Err(fault(status, &code, &message, true)),
         (status, _) => return Err(fault(status, "", "", true)),
     };
     let deleted: HashSet<_> = deleted.into_iter().collect();

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 use reqsign_aws_v4::Credential;
 use reqsign_core::Signer;
 use reqsign_core::hash::hex_sha256;
-use reqwest::header::{HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use reqwest::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
 use tokio::sync::Mutex;
 
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::verify::Verify;
 
 use super::answer::{self, Fault, FaultKind, KeyAnswer, Look, Verdict};
-use super::io::{Job, Settings};
+use super::document::{self, Document};
+use super::io::{Job, ReadJob, Settings};
+use super::request::Condition;
 use super::{credentials, request};
 
 /// An answer may have this much, and as much again for each key.
@@ -24,6 +26,18 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// Signers by backend, with the backend as it was when its signer was made.
 type Signers = HashMap<BackendId, (Arc<Backend>, Signer<Credential>)>;
+
+/// The most bytes that an answer may have, and what is wrong when it has more.
+struct Limit {
+    bytes: usize,
+    or_else: &'static str,
+}
+
+impl Limit {
+    fn of(keys: usize) -> Self {
+        Self { bytes: BODY_LIMIT * keys, or_else: "the answer is larger than any answer can be" }
+    }
+}
 
 /// A whole answer.
 struct Exchanged {
@@ -66,7 +80,9 @@ impl Client {
         let mut unsigned = request::build(backend, request)?;
         if backend.verify != Verify::None {
             match self.look(backend, &unsigned, job.captured_us).await? {
-                Look::Same { etag } if backend.verify == Verify::IfMatch => unsigned.if_match = etag,
+                Look::Same { etag } if backend.verify == Verify::IfMatch => {
+                    unsigned.condition = etag.map(Condition::Is)
+                }
                 Look::Same { .. } | Look::Absent => {}
                 Look::Newer => return Ok(vec![KeyAnswer { index: 0, verdict: Verdict::Superseded }]),
                 Look::Dateless => {
@@ -81,7 +97,7 @@ impl Client {
         if Instant::now() > *until {
             return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
         }
-        let limit = BODY_LIMIT * (1 + request.targets().len());
+        let limit = Limit::of(1 + request.targets().len());
         let Exchanged { status, headers, body } = self.exchange(signed, body, limit).await?;
         let retry_after = headers.get(RETRY_AFTER).and_then(seconds);
         answer::read(request, status, &body).map_err(|fault| Fault { retry_after, ..fault })
@@ -95,7 +111,7 @@ impl Client {
         captured_us: i64,
     ) -> Result<Look, Fault> {
         let signed = self.sign(backend, request::head(unsigned)).await?;
-        let Exchanged { status, headers, .. } = self.exchange(signed, String::new(), BODY_LIMIT).await?;
+        let Exchanged { status, headers, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
         let since_us = answer::now_us().saturating_sub(captured_us);
         match status {
             200 => Ok(answer::look(&headers, since_us)),
@@ -103,6 +119,17 @@ impl Client {
             404 => Ok(Look::Absent),
             status => Err(Fault { is_refusal: true, ..answer::fault(status, "", "", false) }),
         }
+    }
+
+    /// Reads a document, unless it is still the version that was read before.
+    pub async fn read(&self, job: &ReadJob) -> Result<Document, Fault> {
+        let ReadJob { backend, object, etag, reading, limit, .. } = job;
+        let unsigned = request::get(backend, &object.bucket, &object.key, etag.clone())?;
+        let signed = self.sign(backend, unsigned).await?;
+        let limit = Limit { bytes: *limit, or_else: "it is larger than storage_reaper.document_size_limit" };
+        let Exchanged { status, headers, body } = self.exchange(signed, String::new(), limit).await?;
+        let version = headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
+        document::read(status, &body, version, etag.is_some(), reading)
     }
 
     /// Signs in the Authorization header, so that no URL is ever a credential.
@@ -115,9 +142,11 @@ impl Client {
         if let Some(digest) = &unsigned.content_md5 {
             head = head.header("content-md5", digest).header("content-type", "application/xml");
         }
-        if let Some(etag) = &unsigned.if_match {
-            head = head.header(IF_MATCH, etag);
-        }
+        head = match &unsigned.condition {
+            Some(Condition::Is(etag)) => head.header(IF_MATCH, etag),
+            Some(Condition::IsNot(etag)) => head.header(IF_NONE_MATCH, etag),
+            None => head,
+        };
         let (mut parts, ()) = head.body(()).map_err(|_| malformed())?.into_parts();
         self.signer(backend).await.sign(&mut parts, None).await.map_err(|error| {
             // The error's own text may quote a file or a token; its kind says enough.
@@ -154,7 +183,7 @@ impl Client {
         self.signers.lock().await.clear();
     }
 
-    async fn exchange(&self, mut request: reqwest::Request, body: String, limit: usize) -> Result<Exchanged, Fault> {
+    async fn exchange(&self, mut request: reqwest::Request, body: String, limit: Limit) -> Result<Exchanged, Fault> {
         if !body.is_empty() {
             *request.body_mut() = Some(body.into());
         }
@@ -163,8 +192,8 @@ impl Client {
         let headers = response.headers().clone();
         let mut answer = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
-            if answer.len() + chunk.len() > limit {
-                return Err(Fault::new(FaultKind::Malformed, "the answer is larger than any answer can be"));
+            if answer.len() + chunk.len() > limit.bytes {
+                return Err(Fault::new(FaultKind::Malformed, limit.or_else));
             }
             answer.extend_from_slice(&chunk);
         }

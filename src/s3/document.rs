@@ -1,173 +1,68 @@
-//! XML documents of stores, read by local names: stores differ in namespaces and prefixes.
+//! A document that was asked for: what the answer says that it names.
 
-use quick_xml::Reader;
-use quick_xml::escape::resolve_predefined_entity;
-use quick_xml::events::Event;
+use crate::domain::document::{Reading, prints};
 
-/// A complete, well-formed document.
+use super::answer::{Fault, fault};
+use super::xml::{self, Xml};
+
+/// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Document {
-    /// The answer to DeleteObjects.
-    DeleteResult { deleted: Vec<String>, errors: Vec<KeyError> },
-    /// A request that failed as a whole.
-    Error { code: String, message: String },
-    /// Well-formed, but something else.
-    Other,
+    /// The version that was read before.
+    Unchanged,
+    Read {
+        etag: Option<String>,
+        prints: Vec<i64>,
+    },
+    /// Nobody knows what it names; why.
+    Unreadable(String),
 }
 
-/// A key that DeleteObjects did not delete.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KeyError {
-    pub key: String,
-    pub code: String,
-    pub message: String,
-}
-
-/// The document was cut, damaged, or holds what no store sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotWellFormed;
-
-/// One element with its text and the leaves beneath it.
-#[derive(Default)]
-struct Element {
-    name: String,
-    text: String,
-    leaves: Vec<(String, String)>,
-}
-
-/// Parses a body. Only a document whose root is closed and that has nothing behind it counts.
-pub fn parse(body: &[u8]) -> Result<Document, NotWellFormed> {
-    let text = std::str::from_utf8(body).map_err(|_| NotWellFormed)?.trim_start();
-    let mut reader = Reader::from_str(text);
-    let mut stack: Vec<Element> = Vec::new();
-    let mut document = None;
-    let (mut deleted, mut errors) = (Vec::new(), Vec::new());
-    loop {
-        match reader.read_event().map_err(|_| NotWellFormed)? {
-            Event::Start(start) => {
-                if document.is_some() || stack.len() > 8 {
-                    return Err(NotWellFormed);
-                }
-                stack.push(Element { name: start.local_name().as_ref().to_owned(), ..Element::default() });
-            }
-            Event::Empty(empty) => {
-                let name = empty.local_name().as_ref().to_owned();
-                match stack.last_mut() {
-                    Some(parent) => parent.leaves.push((name, String::new())),
-                    None if document.is_none() => document = Some(root(&Element { name, ..Element::default() })),
-                    None => return Err(NotWellFormed),
-                }
-            }
-            Event::End(_) => {
-                let element = stack.pop().ok_or(NotWellFormed)?;
-                match stack.len() {
-                    0 => document = Some(root(&element)),
-                    1 if stack[0].name == "DeleteResult" && element.name == "Deleted" => {
-                        deleted.extend(leaf(&element, "Key"));
-                    }
-                    1 if stack[0].name == "DeleteResult" && element.name == "Error" => errors.push(key_error(&element)),
-                    _ => {
-                        if let Some(parent) = stack.last_mut() {
-                            parent.leaves.push((element.name, element.text));
-                        }
-                    }
-                }
-            }
-            Event::Text(content) => push(&mut stack, &content)?,
-            Event::CData(content) => push(&mut stack, &content)?,
-            Event::GeneralRef(reference) => {
-                let letter = match reference.resolve_char_ref().map_err(|_| NotWellFormed)? {
-                    Some(letter) => letter.to_string(),
-                    None => resolve_predefined_entity(&reference).ok_or(NotWellFormed)?.to_owned(),
-                };
-                push(&mut stack, &letter)?;
-            }
-            // A document type could define entities; no store sends one.
-            Event::DocType(_) => return Err(NotWellFormed),
-            Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
-            Event::Eof => break,
+/// Reads the answer. `was_read` if the question was for another version than one that was read.
+pub fn read(
+    status: u16,
+    body: &[u8],
+    etag: Option<String>,
+    was_read: bool,
+    reading: &Reading,
+) -> Result<Document, Fault> {
+    match (status, xml::parse(body)) {
+        (200, _) => Ok(match prints(body, reading) {
+            Ok(prints) => Document::Read { etag, prints },
+            Err(error) => Document::Unreadable(error.to_string()),
+        }),
+        (304, _) if was_read => Ok(Document::Unchanged),
+        (404, Ok(Xml::Error { code, .. })) if code == "NoSuchKey" => {
+            Ok(Document::Unreadable("it is not there".to_owned()))
         }
+        (status, Ok(Xml::Error { code, message })) => Err(fault(status, &code, &message, false)),
+        (status, _) => Err(fault(status, "", "", false)),
     }
-    match document {
-        Some(Document::DeleteResult { .. }) => Ok(Document::DeleteResult { deleted, errors }),
-        Some(other) => Ok(other),
-        None => Err(NotWellFormed),
-    }
-}
-
-/// Text outside the root may only be blank.
-fn push(stack: &mut [Element], text: &str) -> Result<(), NotWellFormed> {
-    match stack.last_mut() {
-        Some(element) => element.text.push_str(text),
-        None if text.trim().is_empty() => {}
-        None => return Err(NotWellFormed),
-    }
-    Ok(())
-}
-
-fn root(element: &Element) -> Document {
-    match element.name.as_str() {
-        "DeleteResult" => Document::DeleteResult { deleted: Vec::new(), errors: Vec::new() },
-        "Error" => Document::Error {
-            code: leaf(element, "Code").unwrap_or_default(),
-            message: leaf(element, "Message").unwrap_or_default(),
-        },
-        _ => Document::Other,
-    }
-}
-
-fn key_error(element: &Element) -> KeyError {
-    KeyError {
-        key: leaf(element, "Key").unwrap_or_default(),
-        code: leaf(element, "Code").unwrap_or_default(),
-        message: leaf(element, "Message").unwrap_or_default(),
-    }
-}
-
-fn leaf(element: &Element, name: &str) -> Option<String> {
-    element.leaves.iter().find(|(leaf, _)| leaf == name).map(|(_, text)| text.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::document::Format;
 
     #[test]
-    fn names_count_and_namespaces_do_not() {
-        for open in [
-            "<DeleteResult>",
-            "<DeleteResult xmlns=\"http://doc.s3.amazonaws.com/2006-03-01\">",
-            "\n <?xml version=\"1.0\"?><DeleteResult>",
+    fn an_answer_that_is_no_document_names_nothing() {
+        let reading = Reading { format: Format::Json, member: None };
+        let read = |status, body: &[u8]| read(status, body, None, false, &reading);
+        assert!(matches!(read(200, b"[\"a\"]"), Ok(Document::Read { prints, .. }) if prints.len() == 1));
+        for (status, body) in [(200, "<html>"), (200, ""), (404, "<Error><Code>NoSuchKey</Code></Error>")] {
+            assert!(matches!(read(status, body.as_bytes()), Ok(Document::Unreadable(_))), "{status} {body}");
+        }
+        for (status, body) in [
+            (304, ""),
+            (204, ""),
+            (206, "[]"),
+            (403, ""),
+            (404, ""),
+            (404, "<Error><Code>NoSuchBucket</Code></Error>"),
+            (503, "[]"),
         ] {
-            let body =
-                format!("{open}<Deleted><Key>a&amp;b&#x41;</Key><VersionId>1</VersionId></Deleted></DeleteResult>");
-            let expected = Document::DeleteResult { deleted: vec!["a&bA".into()], errors: vec![] };
-            assert_eq!(parse(body.as_bytes()), Ok(expected), "{open}");
+            assert!(read(status, body.as_bytes()).is_err(), "{status} {body}");
         }
-        let prefixed = b"<x:DeleteResult xmlns:x=\"u\"><x:Error><x:Key>k</x:Key><x:Code>AccessDenied</x:Code></x:Error></x:DeleteResult>";
-        let error = KeyError { key: "k".into(), code: "AccessDenied".into(), message: String::new() };
-        assert_eq!(parse(prefixed), Ok(Document::DeleteResult { deleted: vec![], errors: vec![error] }));
-    }
-
-    #[test]
-    fn a_cut_document_settles_nothing() {
-        let whole = b"<?xml version=\"1.0\"?><DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>";
-        for length in 0..whole.len() {
-            assert_eq!(parse(&whole[..length]), Err(NotWellFormed), "{length}");
-        }
-    }
-
-    #[test]
-    fn what_no_store_sends_is_refused() {
-        for body in [
-            "<!DOCTYPE a [<!ENTITY x \"y\">]><DeleteResult>&x;</DeleteResult>",
-            "<DeleteResult/><DeleteResult/>",
-            "text",
-            "<a></b>",
-            "<DeleteResult>&nope;</DeleteResult>",
-        ] {
-            assert_eq!(parse(body.as_bytes()), Err(NotWellFormed), "{body}");
-        }
-        assert_eq!(parse(b"<html><body>hi</body></html>"), Ok(Document::Other));
     }
 }

@@ -10,9 +10,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::domain::backend::Backend;
 use crate::domain::batch::Request;
+use crate::domain::document::Reading;
+use crate::domain::object::Object;
 
 use super::answer::{Fault, FaultKind, KeyAnswer};
 use super::client::Client;
+use super::document::Document;
 
 /// Settings of the thread; other ones mean another thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,17 +39,31 @@ pub struct Job {
     pub captured_us: i64,
 }
 
+/// A document to read.
+#[derive(Debug)]
+pub struct ReadJob {
+    pub id: u64,
+    pub backend: Arc<Backend>,
+    pub object: Object,
+    /// Of the version that was read before.
+    pub etag: Option<String>,
+    pub reading: Reading,
+    /// The most bytes that it may have.
+    pub limit: usize,
+}
+
 /// What the thread is told.
 enum Order {
     Send(Job),
+    Read(ReadJob),
     ForgetCredentials,
 }
 
 /// A request that was answered, or failed.
 #[derive(Debug)]
-pub struct Done {
-    pub id: u64,
-    pub result: Result<Vec<KeyAnswer>, Fault>,
+pub enum Done {
+    Sent { id: u64, result: Result<Vec<KeyAnswer>, Fault> },
+    Read { id: u64, result: Result<Document, Fault> },
 }
 
 /// The thread has ended by itself, which it does only by a panic.
@@ -82,6 +99,11 @@ impl Io {
     pub fn submit(&self, job: Job) {
         // A stopped thread shows in `finished`.
         let _ = self.orders.send(Order::Send(job));
+    }
+
+    /// Asks for a document.
+    pub fn read(&self, job: ReadJob) {
+        let _ = self.orders.send(Order::Read(job));
     }
 
     /// Credentials are looked up afresh: the files that hold them may have changed.
@@ -128,8 +150,15 @@ fn run(settings: Settings, mut incoming: UnboundedReceiver<Order>, report: impl 
                     let client = std::rc::Rc::clone(client);
                     tokio::task::spawn_local(async move { report(serve(&client, job).await) });
                 }
-                (Order::Send(job), Err(message)) => {
-                    report(Done { id: job.id, result: Err(Fault::refusal(FaultKind::Credentials, message.clone())) });
+                (Order::Read(job), Ok(client)) => {
+                    let client = std::rc::Rc::clone(client);
+                    tokio::task::spawn_local(async move { report(read(&client, job).await) });
+                }
+                (Order::Send(Job { id, .. }), Err(message)) => {
+                    report(Done::Sent { id, result: Err(Fault::refusal(FaultKind::Credentials, message.clone())) });
+                }
+                (Order::Read(ReadJob { id, .. }), Err(message)) => {
+                    report(Done::Read { id, result: Err(Fault::refusal(FaultKind::Credentials, message.clone())) });
                 }
                 (Order::ForgetCredentials, Ok(client)) => client.forget_all_credentials().await,
                 (Order::ForgetCredentials, Err(_)) => {}
@@ -140,8 +169,18 @@ fn run(settings: Settings, mut incoming: UnboundedReceiver<Order>, report: impl 
 
 async fn serve(client: &Client, job: Job) -> Done {
     let result = client.send(&job).await;
-    if result.as_ref().is_err_and(|fault| matches!(fault.kind, FaultKind::Auth | FaultKind::Credentials)) {
-        client.forget_credentials(&job.backend).await;
+    forget_if_refused(client, &job.backend, result.as_ref().err()).await;
+    Done::Sent { id: job.id, result }
+}
+
+async fn read(client: &Client, job: ReadJob) -> Done {
+    let result = client.read(&job).await;
+    forget_if_refused(client, &job.backend, result.as_ref().err()).await;
+    Done::Read { id: job.id, result }
+}
+
+async fn forget_if_refused(client: &Client, backend: &Backend, fault: Option<&Fault>) {
+    if fault.is_some_and(|fault| matches!(fault.kind, FaultKind::Auth | FaultKind::Credentials)) {
+        client.forget_credentials(backend).await;
     }
-    Done { id: job.id, result }
 }

@@ -24,8 +24,17 @@ pub struct Unsigned {
     pub body: String,
     /// Most stores refuse DeleteObjects without it.
     pub content_md5: Option<String>,
+    /// On which version of the object it depends.
+    pub condition: Option<Condition>,
+}
+
+/// A condition on the object's version, by its ETag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
     /// Delete this version only.
-    pub if_match: Option<String>,
+    Is(String),
+    /// Send it only if it is another one.
+    IsNot(String),
 }
 
 /// Builds a request and checks that its address is what was meant.
@@ -47,7 +56,7 @@ pub fn build(backend: &Backend, request: &Request) -> Result<Unsigned, Fault> {
             if is_slashes(&key.key) {
                 return Err(refuse("the key is empty"));
             }
-            Ok(Unsigned { method: Method::DELETE, url, body: String::new(), content_md5: None, if_match: None })
+            Ok(Unsigned { method: Method::DELETE, url, body: String::new(), content_md5: None, condition: None })
         }
         Request::Batch { keys, .. } => {
             let mut url = place.base_url().clone();
@@ -58,7 +67,7 @@ pub fn build(backend: &Backend, request: &Request) -> Result<Unsigned, Fault> {
             url.set_query(Some("delete="));
             let body = body(keys);
             let content_md5 = Some(STANDARD.encode(Md5::digest(body.as_bytes())));
-            Ok(Unsigned { method: Method::POST, url, body, content_md5, if_match: None })
+            Ok(Unsigned { method: Method::POST, url, body, content_md5, condition: None })
         }
     }
 }
@@ -66,6 +75,13 @@ pub fn build(backend: &Backend, request: &Request) -> Result<Unsigned, Fault> {
 /// The same question without the deletion.
 pub fn head(unsigned: &Unsigned) -> Unsigned {
     Unsigned { method: Method::HEAD, ..unsigned.clone() }
+}
+
+/// Asks for an object; only for another version than the one of that ETag, if there is one.
+pub fn get(backend: &Backend, bucket: &str, key: &str, etag: Option<String>) -> Result<Unsigned, Fault> {
+    let key = Target { key: key.to_owned(), objects: Vec::new() };
+    let unsigned = build(backend, &Request::Single { backend: backend.id, bucket: bucket.to_owned(), key })?;
+    Ok(Unsigned { method: Method::GET, condition: etag.map(Condition::IsNot), ..unsigned })
 }
 
 /// What stands before the key, decoded.

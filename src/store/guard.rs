@@ -1,15 +1,20 @@
 //! References: tables whose rows may still name an object, attached or only protecting.
 
+use std::collections::{HashMap, HashSet};
+
 use pgrx::pg_sys;
 use pgrx::spi::quote_identifier;
 
 use crate::domain::backend::BackendId;
+use crate::domain::document::{Reading, UnknownFormat};
+use crate::domain::fold::fingerprint;
 use crate::error::{Error, Result};
 use crate::pg::settings::Settings;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::user::ActingAs;
 
-use super::locator_sql::{KeyType, LocatorSql, Spec, living};
+use super::document;
+use super::locator_sql::{KeyType, LocatorSql, SPELLINGS, Spec, living};
 use super::source::Kind;
 use super::spi;
 
@@ -47,12 +52,18 @@ pub enum Asks {
     RowIds(Vec<i32>),
     /// The value by which rows of these sources share objects.
     Shares(Vec<i32>),
+    /// Documents in storage, which are asked instead.
+    Documents(Documents),
 }
 
-impl Asks {
-    fn is_something(&self) -> bool {
-        !matches!(self, Self::RowIds(sources) if sources.is_empty())
-    }
+/// How the documents are asked that the rows of a table name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Documents {
+    pub reading: Reading,
+    /// What was read once stays true.
+    pub are_immutable: bool,
+    /// They hold ids of rows of these sources, not locators.
+    pub row_of: Option<Vec<i32>>,
 }
 
 /// A text in a row, under the fingerprint that was asked for.
@@ -68,8 +79,8 @@ pub fn references() -> Result<Vec<Reference>> {
     let statement = include_str!("../../sql/queries/references.sql");
     let found = spi::read_on(Snapshot::Transaction, statement, &[], |row| {
         let reference = reference(row)?;
-        let shares = shares(row, &reference)?;
-        Ok([Some(reference), shares])
+        let (shares, documents) = (shares(row, &reference)?, documents(row, &reference)?);
+        Ok([Some(reference), shares, documents])
     })?;
     Ok(found.into_iter().flatten().flatten().collect())
 }
@@ -92,8 +103,12 @@ fn reference(row: &spi::Row<'_>) -> Result<Reference> {
         filter: filter.as_deref(),
         key: &row_key,
     });
-    let key = row.optional::<String>("column_type")?.and_then(|name| KeyType::of(&name));
-    let rows = match (key, row.optional::<pg_sys::Oid>("row_table")?, row.optional::<String>("row_table_name")?) {
+    let key_type = |column| Ok::<_, Error>(row.optional::<String>(column)?.and_then(|name| KeyType::of(&name)));
+    let rows = match (
+        key_type("row_key_type")?,
+        row.optional::<pg_sys::Oid>("row_table")?,
+        row.optional::<String>("row_table_name")?,
+    ) {
         (Some(key), Some(table), Some(name)) => {
             let column: Option<String> = row.optional("row_key")?;
             column.map(|column| (table, living("$1::text[]", key, &column, &name)))
@@ -101,13 +116,15 @@ fn reference(row: &spi::Row<'_>) -> Result<Reference> {
         _ => None,
     };
     let locators = sql.zip(from);
-    let asks = row.optional("row_of")?.map_or(Asks::Locators, Asks::RowIds);
-    let query = match (kind, &locators) {
+    let is_in_documents = row.optional::<String>("document")?.is_some();
+    let asks = match row.optional("row_of")? {
+        Some(sources) if !is_in_documents => Asks::RowIds(sources),
+        _ => Asks::Locators,
+    };
+    let query = match (&asks, &locators) {
         // Without a source there is nobody to ask about, which is not the same as nothing.
-        (Kind::RowIds, Some((sql, from))) if asks.is_something() => {
-            key.and_then(|key| sql.holding("$1::text[]", key, from))
-        }
-        (Kind::RowIds, _) => None,
+        (Asks::RowIds(sources), _) if sources.is_empty() => None,
+        (Asks::RowIds(_), Some((sql, from))) => sql.holding("$1::text[]", key_type("column_type")?, from),
         (_, Some((sql, from))) => Some(sql.sharing("$1::bigint[]", from)),
         _ => None,
     };
@@ -139,6 +156,22 @@ fn shares(row: &spi::Row<'_>, reference: &Reference) -> Result<Option<Reference>
     Ok(Some(Reference { asks: Asks::Shares(row.required("siblings")?), title, query, ..reference.clone() }))
 }
 
+/// The same table, asked for documents that its rows name.
+fn documents(row: &spi::Row<'_>, reference: &Reference) -> Result<Option<Reference>> {
+    let Some(format) = row.optional::<String>("document")? else { return Ok(None) };
+    let format =
+        format.parse().map_err(|error: UnknownFormat| Error::Stored { what: "source", detail: error.to_string() })?;
+    let row_of: Option<Vec<i32>> = row.optional("row_of")?;
+    // As above: nobody to ask about.
+    let query = if row_of.as_ref().is_some_and(Vec::is_empty) { None } else { reference.query.clone() };
+    let asks = Asks::Documents(Documents {
+        reading: Reading { format, member: row.optional("member")? },
+        are_immutable: row.required("immutable")?,
+        row_of,
+    });
+    Ok(Some(Reference { asks, query, ..reference.clone() }))
+}
+
 impl Reference {
     /// The query that `sharing` runs, for the fingerprints in `prints` (SQL of type bigint[]).
     pub(super) fn question(&self, prints: &str) -> Option<String> {
@@ -149,16 +182,23 @@ impl Reference {
     pub(super) fn sample(&self, clause: &str, rows: i32) -> Option<String> {
         let (sql, from) = self.locators.as_ref()?;
         let all = sql.over(&format!("{from} {clause}"));
-        Some(format!(
-            "SELECT s.locator FROM ({all}) AS s (locator, row_id, owns, shares) WHERE s.locator IS NOT NULL LIMIT {rows}"
-        ))
+        Some(format!("{} LIMIT {rows}", locators_of(&all)))
     }
+
+    /// A query of all of its locators.
+    fn all(&self) -> Option<String> {
+        self.locators.as_ref().map(|(sql, from)| locators_of(&sql.over(from)))
+    }
+}
+
+fn locators_of(query: &str) -> String {
+    format!("SELECT s.locator FROM ({query}) AS s (locator, row_id, owns, shares) WHERE s.locator IS NOT NULL")
 }
 
 /// Locks everything that the question reads, by asking it for nothing.
 pub fn lock(reference: &Reference) -> Result<()> {
     match reference.asks {
-        Asks::Locators => ask(reference, Vec::<i64>::new().into()),
+        Asks::Locators | Asks::Documents(_) => ask(reference, Vec::<i64>::new().into()),
         Asks::RowIds(_) | Asks::Shares(_) => ask(reference, Vec::<String>::new().into()),
     }?;
     match &reference.rows {
@@ -185,11 +225,50 @@ pub fn sharing(reference: &Reference, prints: Vec<i64>) -> Result<Vec<Sharing>> 
 /// itself, and may have let this object go.
 pub fn holding(reference: &Reference, ids: Vec<String>) -> Result<Vec<Sharing>> {
     let held = ask(reference, ids.into())?;
+    without_living(reference, held)
+}
+
+/// Without those whose own rows are there.
+pub fn without_living(reference: &Reference, held: Vec<Sharing>) -> Result<Vec<Sharing>> {
     let Some((table, query)) = reference.rows.as_ref().filter(|_| !held.is_empty()) else { return Ok(held) };
     let ids: Vec<String> = held.iter().map(|held| held.locator.clone()).collect();
     let Some(_rights) = ActingAs::owner_of(*table) else { return Ok(held) };
     let living: Vec<String> = spi::read_on(Snapshot::Transaction, query, &[ids.into()], |row| row.required("locator"))?;
     Ok(held.into_iter().filter(|held| !living.contains(&held.locator)).collect())
+}
+
+/// Those of the fingerprints that stand in a document which a row of the table names.
+pub fn in_living_documents(reference: &Reference, reading: &Reading, prints: Vec<i64>) -> Result<HashSet<i64>> {
+    let naming = document::naming(reference.source_id, reading, prints)?;
+    let of_locators: HashSet<i64> = naming.iter().map(|found| fingerprint(&found.locator)).collect();
+    let rows = sharing(reference, of_locators.into_iter().collect())?;
+    let living: HashSet<&str> = rows.iter().map(|row| row.locator.as_str()).collect();
+    // Beyond the last one that was looked at there may be one that counts.
+    let cut = |found: &[Sharing]| {
+        let mut looked_at: HashMap<i64, usize> = HashMap::new();
+        found.iter().for_each(|found| *looked_at.entry(found.print).or_default() += 1);
+        looked_at.into_iter().filter(|(_, count)| *count >= SPELLINGS).map(|(print, _)| print).collect::<HashSet<i64>>()
+    };
+    let (many_documents, many_rows) = (cut(&naming), cut(&rows));
+    let is_held = |found: &&Sharing| {
+        living.contains(found.locator.as_str())
+            || many_documents.contains(&found.print)
+            || many_rows.contains(&fingerprint(&found.locator))
+    };
+    Ok(naming.iter().filter(is_held).map(|found| found.print).collect())
+}
+
+/// Every locator that a row of the table has, as often as it stands there.
+pub fn each_locator(reference: &Reference, mut visit: impl FnMut(&str)) -> Result<()> {
+    let Some(_rights) = ActingAs::owner_of(reference.relation) else {
+        return Err(Error::ReferenceGone(reference.title.clone()));
+    };
+    let Some(query) = reference.all() else { return Err(Error::ReferenceGone(reference.title.clone())) };
+    let read = spi::read_on(Snapshot::Transaction, &query, &[], |row| {
+        visit(&row.required::<String>("locator")?);
+        Ok(())
+    });
+    read.map(drop)
 }
 
 fn ask(reference: &Reference, argument: pgrx::datum::DatumWithOid<'_>) -> Result<Vec<Sharing>> {

@@ -193,10 +193,21 @@ impl LocatorSql {
         )
     }
 
-    /// A query of those of the row ids in `ids` (SQL of type text[]) that a row of `from` holds in its column.
-    pub fn holding(&self, ids: &str, key: KeyType, from: &str) -> Option<String> {
-        let Locators::One(text) = &self.locators else { return None };
-        Some(held(ids, key, text.strip_suffix("::text")?, from, &self.and_filter()))
+    /// A query of those of the row ids in `ids` (SQL of type text[]) that a row of `from` holds: in a column of type `key`,
+    /// or as one of its strings.
+    pub fn holding(&self, ids: &str, key: Option<KeyType>, from: &str) -> Option<String> {
+        let filter = self.and_filter();
+        match &self.locators {
+            Locators::One(text) => Some(held(ids, key?, text.strip_suffix("::text")?, from, &filter)),
+            Locators::Many(texts) => Some(asked_for(
+                ids,
+                &format!(
+                    "storage_reaper.fingerprints({texts}) && ARRAY[storage_reaper.fingerprint(storage_reaper_asked.id)]"
+                ),
+                from,
+                &filter,
+            )),
+        }
     }
 
     /// A query of those of the values in `values` (SQL of type text[]) that some row of `from` shares.
@@ -229,11 +240,14 @@ pub fn living(ids: &str, key: KeyType, column: &str, table: &str) -> String {
 }
 
 fn held(ids: &str, key: KeyType, column: &str, from: &str, filter: &str) -> String {
+    asked_for(ids, &format!("{column} = storage_reaper_asked.id::{}", key.widest()), from, filter)
+}
+
+fn asked_for(ids: &str, condition: &str, from: &str, filter: &str) -> String {
     format!(
         "SELECT 0::bigint AS print, storage_reaper_asked.id AS locator, NULL::text AS row_id \
          FROM pg_catalog.unnest({ids}) AS storage_reaper_asked (id) \
-         WHERE EXISTS (SELECT FROM {from} WHERE {column} = storage_reaper_asked.id::{}{filter})",
-        key.widest()
+         WHERE EXISTS (SELECT FROM {from} WHERE {condition}{filter})"
     )
 }
 

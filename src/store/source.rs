@@ -4,10 +4,11 @@ use std::str::FromStr;
 
 use pgrx::pg_sys;
 
+use crate::domain::document::Reading;
 use crate::error::{Error, Result};
 
 use super::locator_sql::{LocatorSql, Spec};
-use super::spi;
+use super::{document, spi};
 
 /// How a source's locators are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,8 +155,12 @@ pub struct NewSource<'a> {
     pub grace: pgrx::datum::Interval,
     pub on_update: &'a str,
     pub on_truncate: &'a str,
-    /// The table whose rows the column's ids are of.
+    /// The table whose rows the ids in the column or document are of.
     pub row_of: Option<pg_sys::Oid>,
+    /// How the documents are read that the locators name.
+    pub document: Option<&'a Reading>,
+    /// Whether a document never changes.
+    pub immutable: bool,
     pub allow_scan: bool,
     /// Whether writers of the table look for objects in flight.
     pub fenced: bool,
@@ -186,6 +191,9 @@ pub fn save(new: NewSource<'_>) -> Result<i32> {
             new.fenced.into(),
             new.owns.into(),
             new.is_shared.into(),
+            new.document.map(|reading| reading.format.as_str()).into(),
+            new.document.and_then(|reading| reading.member.as_deref()).into(),
+            new.immutable.into(),
         ],
         |row| row.required("id"),
     )?;
@@ -227,6 +235,7 @@ pub fn check_known(name: &str) -> Result<()> {
 
 /// Takes a source off; its row stays for the queue and history.
 pub fn mark_detached(id: i32) -> Result<()> {
+    document::forget(id)?;
     spi::execute(include_str!("../../sql/queries/source_mark_detached.sql"), &[id.into()]).map(drop)
 }
 

@@ -5,6 +5,7 @@
 
 mod answers;
 mod check;
+mod documents;
 mod flight;
 mod look;
 
@@ -30,6 +31,7 @@ use super::claim::{Claim, Fate, Place};
 use super::guard::Guard;
 use super::leader::SHORT;
 use super::settlement::Rows;
+use documents::Documents;
 use flight::Flight;
 
 /// How often history is trimmed.
@@ -83,6 +85,7 @@ pub struct Drain {
     /// Backends that refused DeleteObjects as such.
     singles_only: HashSet<BackendId>,
     guard: Guard,
+    documents: Documents,
     breaker: Breaker,
     /// Failures of the guard in a row, and until when nothing is claimed because of them.
     doubts: u32,
@@ -121,6 +124,7 @@ impl Drain {
             circuits: Circuits::default(),
             singles_only: HashSet::new(),
             guard: Guard::default(),
+            documents: Documents::default(),
             breaker: Breaker::default(),
             doubts: 0,
             claim_limit: FIRST_CLAIM,
@@ -213,6 +217,7 @@ impl Drain {
         for (place, _) in std::mem::take(&mut self.waiting) {
             self.decide(place, Fate::Postponed(None));
         }
+        self.documents.forget_questions();
     }
 
     /// What is in flight goes back: its answers will not come.
@@ -222,6 +227,7 @@ impl Drain {
             let all: Vec<Place> = planned.places.iter().flatten().copied().collect();
             self.return_from(&planned, &[], &all);
         }
+        self.documents.forget_questions();
     }
 
     /// Settles every claim that is decided. Untouched ones stay in the outbox as they are, unless they have to wait and

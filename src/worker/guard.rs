@@ -1,19 +1,22 @@
 //! The guard: asks every attached table whether a row still names what is about to be deleted. Doubt keeps.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use pgrx::prelude::*;
 
+use crate::domain::fold::fingerprint;
 use crate::domain::object::Object;
 use crate::domain::resolve::{Namespace, Prints, keys_may_mean, may_name};
 use crate::guc;
 use crate::pg::snapshot;
 use crate::pg::transaction::{self, Failure};
-use crate::store::guard::{self, Asks, Reference, Sharing};
+use crate::store::guard::{self, Asks, Documents, Reference, Sharing};
 use crate::store::locator_sql::SPELLINGS;
 use crate::store::source;
 
 use super::leader::SHORT;
+use super::library::Library;
 
 /// Which table could not be asked, and why.
 pub struct Doubt {
@@ -26,6 +29,14 @@ impl Doubt {
     pub fn is_slow(&self) -> bool {
         self.failure.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED
     }
+}
+
+/// What a check says.
+pub enum Checked {
+    /// What is kept.
+    Sure(Kept),
+    /// A row names a document that was not read in time.
+    Unread,
 }
 
 /// Sources whose check is known to work, so that a fault in the table is cleared once.
@@ -64,7 +75,15 @@ impl Guard {
 
     /// Which objects a row still names. All tables are asked in one transaction, on one snapshot that is newer than the
     /// claim: a row that moves from one table to another is in one of them.
-    pub fn check(&mut self, candidates: &[Candidate], namespace: &Namespace) -> Result<Kept, Doubt> {
+    ///
+    /// Documents that were not read since `read_since` say nothing.
+    pub fn check(
+        &mut self,
+        candidates: &[Candidate],
+        namespace: &Namespace,
+        library: &mut Library,
+        read_since: Option<Instant>,
+    ) -> Result<Checked, Doubt> {
         let (mut asked, mut is_fenced) = (Vec::new(), false);
         let found = transaction::run("storage_reaper: guard", guc::guard_timeout(), || {
             // Nothing is declared while a flight is closed, so the references stay these.
@@ -83,10 +102,15 @@ impl Guard {
                 for reference in &references {
                     asked.push((reference.source_id, reference.title.clone()));
                     begin(reference);
+                    if let Asks::Documents(documents) = &reference.asks
+                        && !read_since.map_or(Ok(false), |since| library.is_current(reference, documents, since))?
+                    {
+                        return Ok(Checked::Unread);
+                    }
                     let named = ask(reference, candidates, namespace, &kept)?;
                     kept.extend(named.into_iter().map(|place| (place, reference.title.clone())));
                 }
-                Ok(kept)
+                Ok(Checked::Sure(kept))
             })
         });
         self.is_fenced = is_fenced;
@@ -98,10 +122,15 @@ impl Guard {
         }
         found.map_err(|failure| {
             let (id, source) = failed.unwrap_or_default();
-            self.sound.remove(&id);
-            record(id, Some(format!("reference check failed: {failure}")));
-            Doubt { source, failure }
+            self.fail(id, source, failure)
         })
+    }
+
+    /// A reference cannot be asked, which its view shows.
+    pub fn fail(&mut self, id: i32, source: String, failure: Failure) -> Doubt {
+        self.sound.remove(&id);
+        record(id, Some(format!("reference check failed: {failure}")));
+        Doubt { source, failure }
     }
 }
 
@@ -128,12 +157,34 @@ fn ask(
             let found = guard::having(reference, values.keys().cloned().collect())?;
             found.iter().filter_map(|found| values.get(&found.locator)).flatten().copied().collect()
         }
+        Asks::Documents(documents) => in_documents(reference, documents, open, namespace)?,
         Asks::Locators => {
             let asked = Asked::new(open, namespace, reference);
             let found = guard::sharing(reference, asked.prints())?;
             asked.named(candidates, namespace, reference, found)
         }
     })
+}
+
+/// The candidates that documents name which a row of the table names.
+fn in_documents<'a>(
+    reference: &Reference,
+    documents: &Documents,
+    open: impl Iterator<Item = (usize, &'a Candidate)>,
+    namespace: &Namespace,
+) -> crate::error::Result<Vec<usize>> {
+    let reading = &documents.reading;
+    let Some(sources) = &documents.row_of else {
+        let asked = Asked::new(open, namespace, reference);
+        let found = guard::in_living_documents(reference, reading, asked.prints())?;
+        return Ok(found.iter().flat_map(|print| asked.places(*print)).collect());
+    };
+    let rows = Rows::new(open, sources);
+    let by_print: HashMap<i64, String> = rows.ids().into_iter().map(|id| (fingerprint(&id), id)).collect();
+    let found = guard::in_living_documents(reference, reading, by_print.keys().copied().collect())?;
+    let ids = found.iter().filter_map(|print| by_print.get(print));
+    let held = ids.map(|id| Sharing { print: 0, locator: id.clone(), row_id: None }).collect();
+    Ok(rows.held(guard::without_living(reference, held)?))
 }
 
 /// The fingerprints that one table is asked for, and the candidates that each stands for.
@@ -163,6 +214,11 @@ impl Asked {
         prints
     }
 
+    /// The candidates that a fingerprint stands for.
+    fn places(&self, print: i64) -> impl Iterator<Item = usize> {
+        self.0.get(&print).into_iter().flatten().copied()
+    }
+
     /// The candidates that the found rows name.
     fn named(
         &self,
@@ -178,8 +234,7 @@ impl Asked {
             *looked_at += 1;
             // Rows beyond the last one that was looked at may name the object.
             let is_cut = *looked_at >= SPELLINGS;
-            let sharing = self.0.get(&print).into_iter().flatten().copied();
-            named.extend(sharing.filter(|&place| {
+            named.extend(self.places(print).filter(|&place| {
                 is_cut || may_name(&locator, &candidates[place].object, namespace, reference.backend)
             }));
         }

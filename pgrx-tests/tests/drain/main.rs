@@ -2,6 +2,7 @@
 
 mod breaker;
 mod disturbed;
+mod documents;
 mod guard;
 mod keys;
 mod owned;

@@ -21,7 +21,14 @@ impl Drain {
             log!("storage_reaper: the I/O thread has stopped; starting again");
             wait::exit_for_restart();
         };
-        for Done { id, result } in finished {
+        for done in finished {
+            let (id, result) = match done {
+                Done::Sent { id, result } => (id, result),
+                Done::Read { id, result } => {
+                    self.document_answered(id, result, now);
+                    continue;
+                }
+            };
             let Some(planned) = self.sent.remove(&id) else { continue };
             match result {
                 Ok(answers) => {

@@ -16,7 +16,8 @@ use crate::guc;
 use crate::pg::transaction;
 use crate::s3::io::Job;
 
-use super::super::guard::{Candidate, Doubt, Origin};
+use super::super::guard::{Candidate, Checked, Doubt, Origin};
+use super::documents::Documents;
 use super::flight::Flight;
 use super::look::namespace;
 use super::{Drain, Fate, Place, Planned, SHORT};
@@ -43,7 +44,16 @@ impl Drain {
             if is_full || !self.ready.is_empty() {
                 return;
             }
-            let Some(flight) = self.next_closed(now) else { return };
+            let is_idle = self.waiting.is_empty() && self.marked.is_empty();
+            if is_idle || !self.documents_are_read(now) {
+                return;
+            }
+            let Some(flight) = self.next_closed(now) else {
+                if self.documents.is_behind {
+                    continue;
+                }
+                return;
+            };
             if !self.check(flight, now) {
                 return;
             }
@@ -158,10 +168,17 @@ impl Drain {
         self.look_now |= !changed.is_empty();
         changed.into_iter().for_each(|(place, _)| self.decide(place, Fate::Postponed(None)));
         let (places, candidates): (Vec<Place>, Vec<Candidate>) = asked.into_iter().unzip();
-        let checked = self.guard.check(&candidates, &namespace);
+        let Documents { library, read_since, .. } = &mut self.documents;
+        let checked = self.guard.check(&candidates, &namespace, library, *read_since);
         let objects = candidates.into_iter().map(|candidate| candidate.object);
         match checked {
-            Ok(kept) => {
+            Ok(Checked::Unread) => {
+                (self.documents.exist, self.documents.is_behind) = (true, true);
+                let asked: Vec<_> = places.into_iter().zip(objects).collect();
+                asked.into_iter().rev().for_each(|object| self.waiting.push_front(object));
+                None
+            }
+            Ok(Checked::Sure(kept)) => {
                 self.doubts = 0;
                 for (&object, by) in &kept {
                     let reason = format!("{} by {by}", Reason::Referenced.as_str());
@@ -213,7 +230,7 @@ impl Drain {
     }
 
     /// Nothing is deleted while a table cannot be asked.
-    fn doubt(&mut self, asked: Vec<(Place, Object)>, doubt: &Doubt, now: Instant) {
+    pub(super) fn doubt(&mut self, asked: Vec<(Place, Object)>, doubt: &Doubt, now: Instant) {
         self.waiting.extend(asked);
         self.give_back_unsent();
         self.settle(now);

@@ -115,6 +115,9 @@ impl Drain {
             let held_back = (now.elapsed() * SHARE_OF_TIME).clamp(HELD_BACK, LONGEST_HELD_BACK);
             self.look_at = next_look(outlook, now, held_back);
         }
+        if !found.entries.is_empty() {
+            self.documents.claimed_at = Some(Instant::now());
+        }
         self.adapt(found.entries.len(), limit);
         self.take(found, now);
     }

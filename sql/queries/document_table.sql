@@ -1,0 +1,1 @@
+SELECT 'storage_reaper.document'::regclass::oid AS found

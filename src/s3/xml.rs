@@ -1,0 +1,173 @@
+//! XML documents of stores, read by local names: stores differ in namespaces and prefixes.
+
+use quick_xml::Reader;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::Event;
+
+/// A complete, well-formed document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Xml {
+    /// The answer to DeleteObjects.
+    DeleteResult { deleted: Vec<String>, errors: Vec<KeyError> },
+    /// A request that failed as a whole.
+    Error { code: String, message: String },
+    /// Well-formed, but something else.
+    Other,
+}
+
+/// A key that DeleteObjects did not delete.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeyError {
+    pub key: String,
+    pub code: String,
+    pub message: String,
+}
+
+/// The document was cut, damaged, or holds what no store sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotWellFormed;
+
+/// One element with its text and the leaves beneath it.
+#[derive(Default)]
+struct Element {
+    name: String,
+    text: String,
+    leaves: Vec<(String, String)>,
+}
+
+/// Parses a body. Only a document whose root is closed and that has nothing behind it counts.
+pub fn parse(body: &[u8]) -> Result<Xml, NotWellFormed> {
+    let text = std::str::from_utf8(body).map_err(|_| NotWellFormed)?.trim_start();
+    let mut reader = Reader::from_str(text);
+    let mut stack: Vec<Element> = Vec::new();
+    let mut document = None;
+    let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+    loop {
+        match reader.read_event().map_err(|_| NotWellFormed)? {
+            Event::Start(start) => {
+                if document.is_some() || stack.len() > 8 {
+                    return Err(NotWellFormed);
+                }
+                stack.push(Element { name: start.local_name().as_ref().to_owned(), ..Element::default() });
+            }
+            Event::Empty(empty) => {
+                let name = empty.local_name().as_ref().to_owned();
+                match stack.last_mut() {
+                    Some(parent) => parent.leaves.push((name, String::new())),
+                    None if document.is_none() => document = Some(root(&Element { name, ..Element::default() })),
+                    None => return Err(NotWellFormed),
+                }
+            }
+            Event::End(_) => {
+                let element = stack.pop().ok_or(NotWellFormed)?;
+                match stack.len() {
+                    0 => document = Some(root(&element)),
+                    1 if stack[0].name == "DeleteResult" && element.name == "Deleted" => {
+                        deleted.extend(leaf(&element, "Key"));
+                    }
+                    1 if stack[0].name == "DeleteResult" && element.name == "Error" => errors.push(key_error(&element)),
+                    _ => {
+                        if let Some(parent) = stack.last_mut() {
+                            parent.leaves.push((element.name, element.text));
+                        }
+                    }
+                }
+            }
+            Event::Text(content) => push(&mut stack, &content)?,
+            Event::CData(content) => push(&mut stack, &content)?,
+            Event::GeneralRef(reference) => {
+                let letter = match reference.resolve_char_ref().map_err(|_| NotWellFormed)? {
+                    Some(letter) => letter.to_string(),
+                    None => resolve_predefined_entity(&reference).ok_or(NotWellFormed)?.to_owned(),
+                };
+                push(&mut stack, &letter)?;
+            }
+            // A document type could define entities; no store sends one.
+            Event::DocType(_) => return Err(NotWellFormed),
+            Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
+            Event::Eof => break,
+        }
+    }
+    match document {
+        Some(Xml::DeleteResult { .. }) => Ok(Xml::DeleteResult { deleted, errors }),
+        Some(other) => Ok(other),
+        None => Err(NotWellFormed),
+    }
+}
+
+/// Text outside the root may only be blank.
+fn push(stack: &mut [Element], text: &str) -> Result<(), NotWellFormed> {
+    match stack.last_mut() {
+        Some(element) => element.text.push_str(text),
+        None if text.trim().is_empty() => {}
+        None => return Err(NotWellFormed),
+    }
+    Ok(())
+}
+
+fn root(element: &Element) -> Xml {
+    match element.name.as_str() {
+        "DeleteResult" => Xml::DeleteResult { deleted: Vec::new(), errors: Vec::new() },
+        "Error" => Xml::Error {
+            code: leaf(element, "Code").unwrap_or_default(),
+            message: leaf(element, "Message").unwrap_or_default(),
+        },
+        _ => Xml::Other,
+    }
+}
+
+fn key_error(element: &Element) -> KeyError {
+    KeyError {
+        key: leaf(element, "Key").unwrap_or_default(),
+        code: leaf(element, "Code").unwrap_or_default(),
+        message: leaf(element, "Message").unwrap_or_default(),
+    }
+}
+
+fn leaf(element: &Element, name: &str) -> Option<String> {
+    element.leaves.iter().find(|(leaf, _)| leaf == name).map(|(_, text)| text.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_count_and_namespaces_do_not() {
+        for open in [
+            "<DeleteResult>",
+            "<DeleteResult xmlns=\"http://doc.s3.amazonaws.com/2006-03-01\">",
+            "\n <?xml version=\"1.0\"?><DeleteResult>",
+        ] {
+            let body =
+                format!("{open}<Deleted><Key>a&amp;b&#x41;</Key><VersionId>1</VersionId></Deleted></DeleteResult>");
+            let expected = Xml::DeleteResult { deleted: vec!["a&bA".into()], errors: vec![] };
+            assert_eq!(parse(body.as_bytes()), Ok(expected), "{open}");
+        }
+        let prefixed = b"<x:DeleteResult xmlns:x=\"u\"><x:Error><x:Key>k</x:Key><x:Code>AccessDenied</x:Code></x:Error></x:DeleteResult>";
+        let error = KeyError { key: "k".into(), code: "AccessDenied".into(), message: String::new() };
+        assert_eq!(parse(prefixed), Ok(Xml::DeleteResult { deleted: vec![], errors: vec![error] }));
+    }
+
+    #[test]
+    fn a_cut_document_settles_nothing() {
+        let whole = b"<?xml version=\"1.0\"?><DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>";
+        for length in 0..whole.len() {
+            assert_eq!(parse(&whole[..length]), Err(NotWellFormed), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_no_store_sends_is_refused() {
+        for body in [
+            "<!DOCTYPE a [<!ENTITY x \"y\">]><DeleteResult>&x;</DeleteResult>",
+            "<DeleteResult/><DeleteResult/>",
+            "text",
+            "<a></b>",
+            "<DeleteResult>&nope;</DeleteResult>",
+        ] {
+            assert_eq!(parse(body.as_bytes()), Err(NotWellFormed), "{body}");
+        }
+        assert_eq!(parse(b"<html><body>hi</body></html>"), Ok(Xml::Other));
+    }
+}
