@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 use pgrx::spi::quote_identifier;
 
@@ -14,7 +15,7 @@ use crate::pg::snapshot::Snapshot;
 use crate::pg::user::ActingAs;
 
 use super::document;
-use super::locator_sql::{KeyType, LocatorSql, SPELLINGS, Spec, living};
+use super::locator_sql::{KeyType, LOT, LocatorSql, MOST_OF_LOT, SPELLINGS, Spec, living};
 use super::source::Kind;
 use super::spi;
 
@@ -41,6 +42,8 @@ pub struct Reference {
     locators: Option<(LocatorSql, String)>,
     /// `None` when nothing can be asked: then nothing may be deleted.
     query: Option<String>,
+    /// The same for many locators.
+    in_lots: Option<String>,
 }
 
 /// What a table is asked for.
@@ -128,7 +131,12 @@ fn reference(row: &spi::Row<'_>) -> Result<Reference> {
         (_, Some((sql, from))) => Some(sql.sharing("$1::bigint[]", from)),
         _ => None,
     };
+    let in_lots = match (&asks, &locators) {
+        (Asks::Locators, Some((sql, from))) => Some(sql.sharing_in_lots("$1::bigint[]", from)),
+        _ => None,
+    };
     Ok(Reference {
+        in_lots,
         source_id: row.required("id")?,
         name: row.required("name")?,
         title: row.required("title")?,
@@ -163,13 +171,15 @@ fn documents(row: &spi::Row<'_>, reference: &Reference) -> Result<Option<Referen
         format.parse().map_err(|error: UnknownFormat| Error::Stored { what: "source", detail: error.to_string() })?;
     let row_of: Option<Vec<i32>> = row.optional("row_of")?;
     // As above: nobody to ask about.
-    let query = if row_of.as_ref().is_some_and(Vec::is_empty) { None } else { reference.query.clone() };
+    let is_answerable = row_of.as_ref().is_none_or(|sources| !sources.is_empty());
+    let (query, in_lots) =
+        if is_answerable { (reference.query.clone(), reference.in_lots.clone()) } else { (None, None) };
     let asks = Asks::Documents(Documents {
         reading: Reading { format, member: row.optional("member")? },
         are_immutable: row.required("immutable")?,
         row_of,
     });
-    Ok(Some(Reference { asks, query, ..reference.clone() }))
+    Ok(Some(Reference { asks, query, in_lots, ..reference.clone() }))
 }
 
 impl Reference {
@@ -216,9 +226,22 @@ pub fn having(reference: &Reference, values: Vec<String>) -> Result<Vec<Sharing>
     ask(reference, values.into())
 }
 
-/// Texts in rows of the table that share one of the fingerprints, asked with the rights of the table's owner.
+/// Texts in rows of the table that share one of the fingerprints, asked with the rights of the table's owner; some of them
+/// where they are many. Sorted fingerprints are quicker: an index has neighbours on one page.
 pub fn sharing(reference: &Reference, prints: Vec<i64>) -> Result<Vec<Sharing>> {
-    ask(reference, prints.into())
+    let mut found = run(reference, reference.in_lots.as_ref(), prints.clone().into())?;
+    let lot_of: HashMap<i64, usize> = prints.iter().enumerate().map(|(place, print)| (*print, place / LOT)).collect();
+    let mut sizes: HashMap<usize, usize> = HashMap::new();
+    let lot = |found: &Sharing| lot_of.get(&found.print).copied().unwrap_or_default();
+    found.iter().for_each(|found| *sizes.entry(lot(found)).or_default() += 1);
+    sizes.retain(|_, size| *size >= MOST_OF_LOT);
+    if !sizes.is_empty() {
+        // A text that many rows have may have hidden the others.
+        found.retain(|found| !sizes.contains_key(&lot(found)));
+        let hidden: Vec<i64> = prints.into_iter().filter(|print| sizes.contains_key(&lot_of[print])).collect();
+        found.extend(ask(reference, hidden.into())?);
+    }
+    Ok(found)
 }
 
 /// Those of the row ids that a row of the table holds, while their own rows are gone: a row that is there speaks for
@@ -271,8 +294,12 @@ pub fn each_locator(reference: &Reference, mut visit: impl FnMut(&str)) -> Resul
     read.map(drop)
 }
 
-fn ask(reference: &Reference, argument: pgrx::datum::DatumWithOid<'_>) -> Result<Vec<Sharing>> {
-    let (Some(_rights), Some(query)) = (ActingAs::owner_of(reference.relation), &reference.query) else {
+fn ask(reference: &Reference, argument: DatumWithOid<'_>) -> Result<Vec<Sharing>> {
+    run(reference, reference.query.as_ref(), argument)
+}
+
+fn run(reference: &Reference, query: Option<&String>, argument: DatumWithOid<'_>) -> Result<Vec<Sharing>> {
+    let (Some(_rights), Some(query)) = (ActingAs::owner_of(reference.relation), query) else {
         return Err(Error::ReferenceGone(reference.title.clone()));
     };
     // The plan that attach() and protect() have seen: the planner may think a whole table cheaper.

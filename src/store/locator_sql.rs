@@ -10,6 +10,11 @@ use super::source::Kind;
 /// object, those beyond count as if they did.
 pub const SPELLINGS: usize = 8;
 
+/// Fingerprints that are asked for together: an index takes longer for each of many more.
+pub const LOT: usize = 64;
+/// Rows that are read for them.
+pub const MOST_OF_LOT: usize = LOT * SPELLINGS;
+
 /// What a JSON path yields beside scalars is no locator, and would be found by none.
 const SCALARS: &str = r#"? (@.type() == "string" || @.type() == "number" || @.type() == "boolean")"#;
 
@@ -190,6 +195,30 @@ impl LocatorSql {
             "SELECT storage_reaper_asked.print, f.locator, f.row_id \
              FROM pg_catalog.unnest({prints}) AS storage_reaper_asked (print) \
              CROSS JOIN LATERAL ({found} LIMIT {SPELLINGS}) f"
+        )
+    }
+
+    /// The same for many fingerprints, asked a lot at a time, which takes the index half as long. Of each lot, `MOST_OF_LOT`
+    /// rows at most: those of a lot that has so many have to be asked for one by one.
+    pub fn sharing_in_lots(&self, prints: &str, from: &str) -> String {
+        let (filter, row_id) = (self.and_filter(), &self.row_id);
+        let lot = format!("({prints})[storage_reaper_asked.place : storage_reaper_asked.place + {}]", LOT - 1);
+        let found = match &self.locators {
+            Locators::One(text) => format!(
+                "SELECT storage_reaper.fingerprint({text}) AS print, {text} AS locator, {row_id} AS row_id FROM {from} \
+                 WHERE storage_reaper.fingerprint({text}) = ANY ({lot}){filter}"
+            ),
+            Locators::Many(texts) => format!(
+                "SELECT storage_reaper_found.print, storage_reaper_found.text AS locator, {row_id} AS row_id FROM {from} \
+                 CROSS JOIN LATERAL (SELECT storage_reaper.fingerprint(storage_reaper_text.text) AS print, storage_reaper_text.text \
+                 FROM pg_catalog.unnest({texts}) AS storage_reaper_text (text)) storage_reaper_found \
+                 WHERE storage_reaper.fingerprints({texts}) && {lot} AND storage_reaper_found.print = ANY ({lot}){filter}"
+            ),
+        };
+        format!(
+            "SELECT f.print, f.locator, f.row_id \
+             FROM pg_catalog.generate_series(1, pg_catalog.cardinality({prints}), {LOT}) AS storage_reaper_asked (place) \
+             CROSS JOIN LATERAL ({found} LIMIT {MOST_OF_LOT}) f"
         )
     }
 

@@ -207,7 +207,13 @@ fn questions_of_the_worker(reaper: &mut Reaper) -> Result<Vec<Question>> {
     let log = reaper.cluster.log()?;
     let of = |reference: &Reference| {
         let from = format!("FROM public.{} AS", reference.table);
-        let mut lines = log.lines().skip_while(|line| !(line.contains("storage_reaper_asked") && line.contains(&from)));
+        // Asked before, for nothing: only to lock the table.
+        let asked = if reference.declare.contains("row_of") {
+            "storage_reaper_asked (id)"
+        } else {
+            "storage_reaper_asked (place)"
+        };
+        let mut lines = log.lines().skip_while(|line| !(line.contains(asked) && line.contains(&from)));
         let text = lines.next().and_then(|line| line.split_once("Query Text: "));
         let text = text.with_context(|| format!("the log has no question about {}", reference.table))?.1.to_owned();
         let is_by_index = !lines.take_while(|line| line.starts_with('\t')).any(|line| line.contains("Seq Scan on"));
@@ -236,7 +242,8 @@ fn in_batches(db: &mut Database, query: &str, index: usize, kind: &str, keys: u3
             found += db.client().query(query, &[&ids])?.len();
             seconds += cpu(backend)? - before;
         } else {
-            let prints = format!("SELECT array_agg(print) FROM (SELECT unnest(prints) AS print {asked}) p");
+            let prints =
+                format!("SELECT array_agg(print ORDER BY print) FROM (SELECT unnest(prints) AS print {asked}) p");
             let prints: Vec<i64> = db.client().query_one(&prints, &[&kind, &batch])?.get(0);
             let before = cpu(backend)?;
             found += db.client().query(query, &[&prints])?.len();

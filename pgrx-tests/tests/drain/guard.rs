@@ -321,3 +321,25 @@ fn a_name_that_moves_between_two_tables_protects_nothing() -> Result<()> {
     assert_eq!(reaper.objects()?, ["a.png"]);
     Ok(())
 }
+
+#[test]
+fn a_name_that_many_rows_share_hides_another() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.images()?;
+    let keys: Vec<String> = (0..100).map(|number| format!("{number}.png")).collect();
+    reaper.add_images(&keys)?;
+    reaper.db.run(
+        "CREATE TABLE profile (avatar text); CREATE INDEX ON profile (storage_reaper.fingerprint(avatar));
+         INSERT INTO profile SELECT '7.png' FROM generate_series(1, 2000); INSERT INTO profile VALUES ('8.png'), ('99.png');
+         SELECT storage_reaper.protect('profile', 'avatar', backend => 'media');
+         CREATE TABLE gallery (files text[]); CREATE INDEX ON gallery USING gin (storage_reaper.fingerprints(files));
+         INSERT INTO gallery SELECT ARRAY['17.png', '18.png'] FROM generate_series(1, 2000); INSERT INTO gallery VALUES (ARRAY['19.png', 'x']);
+         SELECT storage_reaper.protect('gallery', 'files', backend => 'media')",
+    )?;
+    reaper.arm()?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    let kept = reaper.db.row("SELECT string_agg(locator, ' ' ORDER BY length(locator), locator) FROM storage_reaper.history WHERE outcome = 'kept'")?;
+    assert_eq!(kept, "7.png 8.png 17.png 18.png 19.png 99.png");
+    Ok(())
+}
