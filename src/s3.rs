@@ -1,11 +1,12 @@
 //! HTTP without PostgreSQL: signed requests to stores, and what their answers mean.
 
 pub mod answer;
-mod client;
+pub mod client;
 mod credentials;
 pub mod document;
 #[cfg(test)]
 mod fuzz;
 pub mod io;
 mod request;
+mod verify;
 mod xml;

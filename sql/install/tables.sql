@@ -10,6 +10,8 @@ CREATE TABLE storage_reaper.backend (
     addressing  text NOT NULL CHECK (addressing IN ('path', 'virtual')),
     credentials text NOT NULL,
     verify      text NOT NULL CHECK (verify IN ('none', 'head', 'if-match')),
+    -- Whether a deletion may depend on a version there, as a probe has found out; NULL before it.
+    honours_if_match boolean,
     paused      boolean NOT NULL DEFAULT false,
     held_since  timestamptz,
     held_reason text

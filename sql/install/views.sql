@@ -16,7 +16,7 @@ LEFT JOIN storage_reaper.arming a ON a.singleton = one.singleton;
 COMMENT ON VIEW storage_reaper.arming_state IS 'Private. Whether this database may delete: observe, armed, or disarmed (armed elsewhere, as in a copy).';
 
 CREATE VIEW storage_reaper.backends AS
-SELECT b.name, b.kind, b.endpoint, b.bucket, b.region, b.addressing, b.credentials, b.verify, b.paused, b.held_since, b.held_reason
+SELECT b.name, b.kind, b.endpoint, b.bucket, b.region, b.addressing, b.credentials, b.verify, b.honours_if_match, b.paused, b.held_since, b.held_reason
 FROM storage_reaper.backend b;
 COMMENT ON VIEW storage_reaper.backends IS 'Declared backends; held_reason says why nothing is sent to one.';
 

@@ -11,12 +11,13 @@ use reqwest::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH, RET
 use tokio::sync::Mutex;
 
 use crate::domain::backend::{Backend, BackendId};
-use crate::domain::verify::Verify;
+use crate::domain::verify::{Honour, Verify};
 
 use super::answer::{self, Fault, FaultKind, KeyAnswer, Look, Verdict};
 use super::document::{self, Document};
 use super::io::{Job, ReadJob, Settings};
 use super::request::Condition;
+use super::verify::Probed;
 use super::{credentials, request};
 
 /// An answer may have this much, and as much again for each key.
@@ -28,22 +29,22 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 type Signers = HashMap<BackendId, (Arc<Backend>, Signer<Credential>)>;
 
 /// The most bytes that an answer may have, and what is wrong when it has more.
-struct Limit {
+pub(super) struct Limit {
     bytes: usize,
     or_else: &'static str,
 }
 
 impl Limit {
-    fn of(keys: usize) -> Self {
+    pub fn of(keys: usize) -> Self {
         Self { bytes: BODY_LIMIT * keys, or_else: "the answer is larger than any answer can be" }
     }
 }
 
 /// A whole answer.
-struct Exchanged {
-    status: u16,
-    headers: HeaderMap,
-    body: Vec<u8>,
+pub(super) struct Exchanged {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
 }
 
 /// The client of the I/O thread.
@@ -51,6 +52,21 @@ pub struct Client {
     http: reqwest::Client,
     settings: Settings,
     signers: Mutex<Signers>,
+    pub(super) probed: Mutex<Probed>,
+}
+
+/// The answer to a deletion.
+#[derive(Debug)]
+pub struct Sent {
+    pub answers: Vec<KeyAnswer>,
+    /// What a probe on the way has found out.
+    pub learned: Option<Honour>,
+}
+
+impl Sent {
+    fn only(verdict: Verdict, learned: Option<Honour>) -> Self {
+        Self { answers: vec![KeyAnswer { index: 0, verdict }], learned }
+    }
 }
 
 impl Client {
@@ -71,23 +87,24 @@ impl Client {
             builder = builder.tls_certs_merge(authorities);
         }
         let http = builder.build().map_err(|error| error.without_url().to_string())?;
-        Ok(Self { http, settings, signers: Mutex::default() })
+        Ok(Self { http, settings, signers: Mutex::default(), probed: Mutex::default() })
     }
 
     /// Sends a request, unless it is too late for it, and reads its answer.
-    pub async fn send(&self, job: &Job) -> Result<Vec<KeyAnswer>, Fault> {
+    pub async fn send(&self, job: &Job) -> Result<Sent, Fault> {
         let Job { backend, request, until, .. } = job;
         let mut unsigned = request::build(backend, request)?;
+        let mut learned = None;
         if backend.verify != Verify::None {
+            let honour = self.honour(backend, request).await?;
+            learned = Some(honour).filter(|_| backend.verify == Verify::IfMatch(Honour::Unknown));
             match self.look(backend, &unsigned, job.captured_us).await? {
-                Look::Same { etag } if backend.verify == Verify::IfMatch => {
-                    unsigned.condition = etag.map(Condition::Is)
-                }
+                Look::Same { etag } if honour == Honour::Yes => unsigned.condition = etag.map(Condition::Is),
                 Look::Same { .. } | Look::Absent => {}
-                Look::Newer => return Ok(vec![KeyAnswer { index: 0, verdict: Verdict::Superseded }]),
+                Look::Newer => return Ok(Sent::only(Verdict::Superseded, learned)),
                 Look::Dateless => {
                     let message = "the store does not say when the object was written".to_owned();
-                    return Ok(vec![KeyAnswer { index: 0, verdict: Verdict::Failed { message, is_refusal: true } }]);
+                    return Ok(Sent::only(Verdict::Failed { message, is_refusal: true }, learned));
                 }
             }
         }
@@ -100,25 +117,8 @@ impl Client {
         let limit = Limit::of(1 + request.targets().len());
         let Exchanged { status, headers, body } = self.exchange(signed, body, limit).await?;
         let retry_after = headers.get(RETRY_AFTER).and_then(seconds);
-        answer::read(request, status, &body).map_err(|fault| Fault { retry_after, ..fault })
-    }
-
-    /// Asks whether the object was written since it was captured.
-    async fn look(
-        &self,
-        backend: &Arc<Backend>,
-        unsigned: &request::Unsigned,
-        captured_us: i64,
-    ) -> Result<Look, Fault> {
-        let signed = self.sign(backend, request::head(unsigned)).await?;
-        let Exchanged { status, headers, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
-        let since_us = answer::now_us().saturating_sub(captured_us);
-        match status {
-            200 => Ok(answer::look(&headers, since_us)),
-            // The deletion's own answer says whether it is the key or the bucket that is missing.
-            404 => Ok(Look::Absent),
-            status => Err(Fault { is_refusal: true, ..answer::fault(status, "", "", false) }),
-        }
+        let answers = answer::read(request, status, &body).map_err(|fault| Fault { retry_after, ..fault })?;
+        Ok(Sent { answers, learned })
     }
 
     /// Reads a document, unless it is still the version that was read before.
@@ -133,7 +133,11 @@ impl Client {
     }
 
     /// Signs in the Authorization header, so that no URL is ever a credential.
-    async fn sign(&self, backend: &Arc<Backend>, unsigned: request::Unsigned) -> Result<reqwest::Request, Fault> {
+    pub(super) async fn sign(
+        &self,
+        backend: &Arc<Backend>,
+        unsigned: request::Unsigned,
+    ) -> Result<reqwest::Request, Fault> {
         let malformed = || Fault::refusal(FaultKind::Malformed, "the request could not be built");
         let mut head = http::Request::builder()
             .method(unsigned.method.clone())
@@ -183,7 +187,12 @@ impl Client {
         self.signers.lock().await.clear();
     }
 
-    async fn exchange(&self, mut request: reqwest::Request, body: String, limit: Limit) -> Result<Exchanged, Fault> {
+    pub(super) async fn exchange(
+        &self,
+        mut request: reqwest::Request,
+        body: String,
+        limit: Limit,
+    ) -> Result<Exchanged, Fault> {
         if !body.is_empty() {
             *request.body_mut() = Some(body.into());
         }

@@ -13,8 +13,8 @@ use crate::domain::batch::Request;
 use crate::domain::document::Reading;
 use crate::domain::object::Object;
 
-use super::answer::{Fault, FaultKind, KeyAnswer};
-use super::client::Client;
+use super::answer::{Fault, FaultKind};
+use super::client::{Client, Sent};
 use super::document::Document;
 
 /// Settings of the thread; other ones mean another thread.
@@ -62,7 +62,7 @@ enum Order {
 /// A request that was answered, or failed.
 #[derive(Debug)]
 pub enum Done {
-    Sent { id: u64, result: Result<Vec<KeyAnswer>, Fault> },
+    Sent { id: u64, result: Result<Sent, Fault> },
     Read { id: u64, result: Result<Document, Fault> },
 }
 

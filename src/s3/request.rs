@@ -12,7 +12,7 @@ use rusty_s3::{Bucket, UrlStyle};
 
 use crate::domain::backend::{Addressing, Backend};
 use crate::domain::batch::{Request, Target};
-use crate::domain::object::is_slashes;
+use crate::domain::object::{LONGEST_KEY, is_slashes};
 
 use super::answer::{Fault, FaultKind};
 
@@ -76,6 +76,27 @@ pub fn build(backend: &Backend, request: &Request) -> Result<Unsigned, Fault> {
 pub fn head(unsigned: &Unsigned) -> Unsigned {
     Unsigned { method: Method::HEAD, ..unsigned.clone() }
 }
+
+/// Deletes a key that cannot be there, next to the object's: it changes nothing.
+pub fn probe(
+    backend: &Backend,
+    request: &Request,
+    chance: u128,
+    condition: Option<Condition>,
+) -> Result<Unsigned, Fault> {
+    let Some(Target { key, .. }) = request.targets().first() else {
+        return Err(Fault::refusal(FaultKind::Malformed, "the request names no key"));
+    };
+    // The right to delete may end at a prefix.
+    let folder = key.rfind('/').map_or("", |slash| &key[..=slash]);
+    let folder = if folder.len() + PROBE_LENGTH <= LONGEST_KEY { folder } else { "" };
+    let key = Target { key: format!("{folder}storage_reaper-probe-{chance:032x}"), objects: Vec::new() };
+    let single = Request::Single { backend: backend.id, bucket: request.bucket().to_owned(), key };
+    Ok(Unsigned { condition, ..build(backend, &single)? })
+}
+
+/// Of the name of a key that a probe asks for.
+const PROBE_LENGTH: usize = "storage_reaper-probe-".len() + 32;
 
 /// Asks for an object; only for another version than the one of that ETag, if there is one.
 pub fn get(backend: &Backend, bucket: &str, key: &str, etag: Option<String>) -> Result<Unsigned, Fault> {

@@ -2,7 +2,7 @@
 
 use crate::domain::backend::{Addressing, Backend, BackendId, Kind};
 use crate::domain::endpoint::Endpoint;
-use crate::domain::verify::Verify;
+use crate::domain::verify::{Honour, UnknownVerify, Verify};
 use crate::error::{Error, Result};
 
 use super::spi::{self, Row};
@@ -37,7 +37,18 @@ fn backend(row: &Row<'_>) -> Result<Backend> {
             .required::<String>("credentials")?
             .parse()
             .map_err(|_| damaged("Its credentials are not a known name.".to_owned()))?,
-        verify: row.required::<String>("verify")?.parse::<Verify>().map_err(|error| damaged(error.to_string()))?,
+        verify: match row
+            .required::<String>("verify")?
+            .parse()
+            .map_err(|error: UnknownVerify| damaged(error.to_string()))?
+        {
+            Verify::IfMatch(_) => Verify::IfMatch(match row.optional("honours_if_match")? {
+                Some(true) => Honour::Yes,
+                Some(false) => Honour::No,
+                None => Honour::Unknown,
+            }),
+            other => other,
+        },
     })
 }
 
@@ -110,6 +121,13 @@ pub fn set_paused(name: &str, paused: bool) -> Result<()> {
             row.required("id")
         })?;
     if touched.is_empty() { Err(Error::Unknown { kind: "backend", name: name.to_owned() }) } else { Ok(()) }
+}
+
+/// Records what a probe has found out; altering the backend forgets it.
+/// Says whether that was news.
+pub fn set_honours_if_match(id: BackendId, honours: bool) -> Result<bool> {
+    let statement = include_str!("../../sql/queries/backend_set_honours_if_match.sql");
+    Ok(spi::execute(statement, &[id.0.into(), honours.into()])? > 0)
 }
 
 /// The backends that are held.

@@ -41,6 +41,8 @@ fn a_store_whose_clock_is_wrong_has_new_objects_deleted() -> Result<()> {
     reaper.images()?;
     reaper.db.run("SELECT storage_reaper.alter_backend('media', verify => 'if-match')")?;
     reaper.arm()?;
+    // It is asked to delete a version of what is not there.
+    server.answer_next(Answer::error(412, "PreconditionFailed"));
     // By the store's clock, of another century: an hour ago, and a second ago.
     let now = "Sat, 01 Jan 2000 12:00:00 GMT";
     server.answer_next(dated("Sat, 01 Jan 2000 11:00:00 GMT", now));
@@ -60,8 +62,58 @@ fn a_store_whose_clock_is_wrong_has_new_objects_deleted() -> Result<()> {
     assert_eq!(reaper.outcomes()?, ["new.png|superseded", "old.png|deleted", "replaced.png|superseded"]);
     let requests = server.requests();
     let methods: Vec<_> = requests.iter().map(|request| request.method.as_str()).collect();
-    assert_eq!(methods, ["HEAD", "DELETE", "HEAD", "HEAD", "DELETE"]);
-    assert_eq!(requests[1].header("if-match"), Some("\"tag\""));
+    assert_eq!(methods, ["DELETE", "HEAD", "DELETE", "HEAD", "HEAD", "DELETE"]);
+    assert_eq!(requests[2].header("if-match"), Some("\"tag\""));
+    assert_eq!(reaper.db.row("SELECT honours_if_match::text FROM storage_reaper.backends")?, "true");
+    Ok(())
+}
+
+#[test]
+fn a_store_that_ignores_a_condition_is_trusted_with_it() -> Result<()> {
+    let server = FaultServer::start()?;
+    let mut reaper = Reaper::facing(&server, "")?;
+    reaper.images()?;
+    reaper.arm()?;
+    let now = "Sat, 01 Jan 2000 12:00:00 GMT";
+    let old = || dated("Sat, 01 Jan 2000 11:00:00 GMT", now);
+    let healthy = || Answer::of(204, "");
+    // What it answers to the probe, and then whether a deletion depends on the version.
+    let absent = || Answer::error(404, "NoSuchKey");
+    for (probe, honours) in [
+        (vec![healthy()], "false"),
+        (vec![Answer::error(501, "NotImplemented")], "false"),
+        (vec![absent(), absent()], "false"),
+        (vec![absent(), healthy()], "true"),
+        (vec![Answer::error(412, "PreconditionFailed")], "true"),
+        (vec![Answer::error(403, "AccessDenied")], ""),
+    ] {
+        reaper.db.run("SELECT storage_reaper.alter_backend('media', verify => 'if-match')")?;
+        let (seen, probes) = (server.requests().len(), probe.len());
+        probe.into_iter().for_each(|answer| server.answer_next(answer));
+        server.answer_next(old());
+        reaper.add_images(&["u/a.png"])?;
+        reaper.db.run("DELETE FROM image")?;
+        reaper.until_drained()?;
+        assert_eq!(reaper.db.row("SELECT coalesce(honours_if_match::text, '') FROM storage_reaper.backends")?, honours);
+        let requests = server.requests().split_off(seen);
+        let [probed @ .., look, deletion] = requests.as_slice() else { panic!("{requests:?}") };
+        assert_eq!((probed.len(), look.method.as_str()), (probes, "HEAD"));
+        for probe in probed {
+            assert_eq!(probe.method, "DELETE");
+            assert!(probe.target.starts_with("/bucket/u/storage"), "{}", probe.target);
+        }
+        assert_eq!(deletion.header("if-match").is_some(), honours == "true", "{honours}");
+        // It is probed once.
+        if honours.is_empty() {
+            server.answer_next(Answer::error(403, "AccessDenied"));
+        }
+        server.answer_next(old());
+        reaper.add_images(&["u/b.png"])?;
+        reaper.db.run("DELETE FROM image")?;
+        reaper.until_drained()?;
+        let again = server.requests().len() - seen - requests.len();
+        assert_eq!(again, if honours.is_empty() { 3 } else { 2 }, "{honours}");
+    }
     Ok(())
 }
 

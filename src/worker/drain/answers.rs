@@ -6,8 +6,10 @@ use pgrx::prelude::*;
 
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::outcome::Outcome;
+use crate::domain::verify::Honour;
 use crate::pg::{transaction, wait};
 use crate::s3::answer::{Fault, FaultKind, KeyAnswer, Verdict};
+use crate::s3::client::Sent;
 use crate::s3::io::Done;
 use crate::store::backend;
 
@@ -31,8 +33,9 @@ impl Drain {
             };
             let Some(planned) = self.sent.remove(&id) else { continue };
             match result {
-                Ok(answers) => {
+                Ok(Sent { answers, learned }) => {
                     self.answered(&planned, answers);
+                    self.learned(&planned.backend, learned);
                     self.released(&planned.backend);
                 }
                 Err(fault) => self.failed(planned, &fault, now),
@@ -94,6 +97,27 @@ impl Drain {
             log!("storage_reaper: backend \"{}\" answers again", backend.name);
             self.record_held(backend.id, None);
             self.look_now = true;
+        }
+    }
+
+    /// What a probe has found out of a backend is remembered until that is altered.
+    fn learned(&self, backend: &Backend, honour: Option<Honour>) {
+        let honours = match honour {
+            Some(Honour::Yes) => true,
+            Some(Honour::No) => false,
+            Some(Honour::Unknown) | None => return,
+        };
+        let id = backend.id;
+        let written = transaction::run("storage_reaper: record a probe", SHORT, move || {
+            backend::set_honours_if_match(id, honours)
+        });
+        match written {
+            Ok(true) if !honours => log!(
+                "storage_reaper: backend \"{}\" does not make a deletion depend on a version: verify 'if-match' does what 'head' does",
+                backend.name
+            ),
+            Ok(_) => {}
+            Err(failure) => log!("storage_reaper: could not record a backend's abilities: {failure}"),
         }
     }
 
