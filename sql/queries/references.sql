@@ -1,5 +1,6 @@
--- A source's own table stands for everything that a query through it reaches. What carries the source's trigger and is
--- not reached any more (detached, being detached, or moved below another table) is asked by itself.
+-- A source's own table stands for everything that a query through it reaches. What carries the source's trigger, or was below
+-- a table that only protects, and is not reached any more (detached, being detached, or moved below another table) is asked by
+-- itself.
 WITH RECURSIVE reached AS (
     SELECT s.id, s.relation::oid AS relation FROM storage_reaper.source s WHERE s.detached_at IS NULL
     UNION
@@ -14,6 +15,12 @@ WITH RECURSIVE reached AS (
            AND t.tgfoid = 'storage_reaper.capture()'::regprocedure
     WHERE s.detached_at IS NULL
       AND NOT EXISTS (SELECT FROM reached r WHERE r.id = s.id AND r.relation = t.tgrelid)
+    UNION
+    SELECT s.id, k.relation FROM storage_reaper.source s
+    JOIN storage_reaper.covered k ON k.source_id = s.id
+    JOIN pg_catalog.pg_class c ON c.oid = k.relation
+    WHERE s.detached_at IS NULL AND NOT s.captures AND s.bound = s.relation::oid
+      AND NOT EXISTS (SELECT FROM reached r WHERE r.id = s.id AND r.relation = k.relation)
 )
 SELECT s.id, s.name, CASE WHEN s.captures THEN 'source ' ELSE 'reference ' END || s.name AS title,
        s.kind, s.locator, s.backend_id, s.alias, s.allow_scan, s.fenced, s.owns, s.is_shared, s.document, s.member, s.immutable,

@@ -90,7 +90,7 @@ pub fn protect(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) ->
         captures: false,
     })?;
     cover::unfence(id)?;
-    cover::cover(id)?;
+    cover::cover_anew(id)?;
     Ok(name)
 }
 

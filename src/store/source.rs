@@ -252,10 +252,10 @@ pub fn mark_dropped(relation: pg_sys::Oid) -> Result<()> {
     spi::execute(include_str!("../../sql/queries/covered_forget_table.sql"), &[relation.into()]).map(drop)
 }
 
-/// Notes where the source's columns are in each table that carries its triggers; `anew` when they are other columns.
+/// Notes where the source's columns are in each table that belongs to it; `anew` when they are other columns.
 pub fn record_covered(id: i32, anew: bool) -> Result<()> {
     if anew {
-        spi::execute(include_str!("../../sql/queries/covered_forget.sql"), &[id.into()])?;
+        spi::execute(include_str!("../../sql/queries/covered_renew.sql"), &[id.into()])?;
     }
     spi::execute(include_str!("../../sql/queries/covered_record.sql"), &[id.into()]).map(drop)
 }

@@ -133,3 +133,35 @@ fn a_protection_gives_objects_up() -> Result<()> {
     assert_eq!(reaper.db.number("SELECT count(*) FROM storage_reaper.queue")?, 0);
     Ok(())
 }
+
+#[test]
+fn a_detached_partition_protects_nothing_any_more() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.images()?;
+    reaper.add_images(&["a.png", "b.png", "c.png", "d.png", "e.png"])?;
+    reaper.db.run(
+        "CREATE TABLE page (id int, url text, other text) PARTITION BY RANGE (id);
+         CREATE TABLE page_0 PARTITION OF page FOR VALUES FROM (0) TO (10);
+         SELECT storage_reaper.protect('page', 'url', backend => 'media', allow_scan => true, name => 'page');
+         CREATE TABLE page_1 (other text, id int, url text); ALTER TABLE page ATTACH PARTITION page_1 FOR VALUES FROM (10) TO (20);
+         INSERT INTO page VALUES (1, 'a.png', 'd.png'), (11, 'b.png', 'e.png');
+         ALTER TABLE page DETACH PARTITION page_0; ALTER TABLE page DETACH PARTITION page_1",
+    )?;
+    reaper.arm()?;
+    reaper.db.run("DELETE FROM image WHERE url < 'd'")?;
+    reaper.until_drained()?;
+    // Declared anew with another column, and by partitions whose columns lie in another order.
+    reaper.db.run(
+        "SELECT storage_reaper.protect('page', 'other', backend => 'media', allow_scan => true, name => 'page');
+         DELETE FROM image; SELECT storage_reaper.enqueue(ARRAY['a.png'], backend => 'media')",
+    )?;
+    reaper.until_drained()?;
+    assert_eq!(
+        reaper.outcomes()?,
+        ["a.png|deleted", "a.png|kept", "b.png|kept", "c.png|deleted", "d.png|kept", "e.png|kept"]
+    );
+    reaper.db.run("DROP TABLE page_0, page_1; SELECT storage_reaper.enqueue(ARRAY['d.png'], backend => 'media')")?;
+    reaper.until_drained()?;
+    assert!(!reaper.bucket()?.exists("d.png")?);
+    Ok(())
+}

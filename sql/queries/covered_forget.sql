@@ -1,1 +1,0 @@
-DELETE FROM storage_reaper.covered WHERE source_id = $1
