@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod discover;
+pub mod doctor;
 pub mod follow;
 pub mod inspect;
 pub mod object;

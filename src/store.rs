@@ -5,6 +5,7 @@ pub mod backend;
 pub mod breaker;
 pub mod catalog;
 pub mod discover;
+pub mod doctor;
 pub mod document;
 pub mod entry;
 pub mod flight;

@@ -31,6 +31,8 @@ COMMENT ON FUNCTION storage_reaper.explain(text) IS
     'Says which object a locator names, what refers to it, and where it stands in the queue, among the parked and in history.';
 COMMENT ON FUNCTION storage_reaper.discover_references(text, integer) IS
     'Lists columns that seem to name objects of a backend, or of any, and are neither attached nor protected, with the statement that would protect each. Judged by a sample of their values.';
+COMMENT ON FUNCTION storage_reaper.doctor() IS
+    'Lists what is wrong or may be, the worst first, with what it means and the statement or setting that mends it.';
 COMMENT ON FUNCTION storage_reaper.start_worker() IS
     'Starts a worker for the current database until the server stops, unless one runs; returns its process id.';
 COMMENT ON FUNCTION storage_reaper.wake() IS 'Wakes the worker when the transaction commits.';

@@ -2,15 +2,15 @@
 
 use pgrx::prelude::*;
 
+use crate::capture::declare;
 use crate::domain::backend::{Addressing, Backend, BackendId, Kind};
 use crate::domain::credentials::CredentialName;
 use crate::domain::endpoint::{Endpoint, check_bucket_name};
 use crate::domain::location::UrlBase;
 use crate::domain::verify::Verify;
 use crate::error::{Error, Result};
-use crate::guc;
 use crate::pg::{settings, wake};
-use crate::store::{backend, flight, location};
+use crate::store::{backend, location};
 
 use super::{Answer, required};
 
@@ -88,7 +88,7 @@ fn alter_backend(
     }
     if has_moved {
         // Rows mean other objects then.
-        flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+        declare::begin()?;
     }
     backend::update(&changed, credentials.unwrap_or(&kept))?;
     wake::at_commit();
@@ -135,7 +135,7 @@ fn create_location(
         )
         .into());
     }
-    flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+    declare::begin()?;
     if !location::insert(&base, backend.id.0, bucket, key_prefix)? {
         return Err(Error::Exists { kind: "location", name: base.as_str().to_owned() }.into());
     }
@@ -147,7 +147,7 @@ fn create_location(
 fn drop_location(url_base: Option<&str>) -> Answer<()> {
     let url_base = required("url_base", url_base)?;
     let base = UrlBase::parse(url_base).map(|base| base.as_str().to_owned()).unwrap_or_else(|_| url_base.to_owned());
-    flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+    declare::begin()?;
     if !location::delete(&base)? {
         return Err(Error::Unknown { kind: "location", name: base }.into());
     }

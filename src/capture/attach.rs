@@ -4,15 +4,14 @@ use pgrx::datum::Interval;
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
-use crate::guc;
 use crate::pg::lock;
 use crate::pg::user;
 use crate::store::source::{self, Kind, NewSource};
-use crate::store::{backend, catalog, flight};
+use crate::store::{backend, catalog};
 
 use super::cover;
 use super::declare::{
-    Declared, Inside, Way, check_index, check_sql, declare, declare_extras, default_name, warn_of_ownership,
+    Declared, Inside, Way, begin, check_index, check_sql, declare, declare_extras, default_name, warn_of_ownership,
 };
 
 /// What the caller of `attach` says, apart from the table.
@@ -47,7 +46,7 @@ pub fn attach(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> 
     check_choice("on_update", &request.on_update, &["capture", "ignore"])?;
     check_choice("on_truncate", &request.on_truncate, &["capture", "forbid"])?;
     check_grace(&request.grace)?;
-    flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+    begin()?;
     // A partition that is being created is then there, or waits until its event trigger sees the source.
     lock::against_partitions(relation);
     let backend_id = request.backend.as_deref().map(backend::id_of).transpose()?;

@@ -7,7 +7,6 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::guc;
 use crate::pg::relation::Relation;
 use crate::pg::user::{self, ActingAs};
 use crate::pg::utility::Command;
@@ -15,7 +14,7 @@ use crate::pg::{lock, subtransaction, utility};
 use crate::store::catalog::{self, Doomed};
 use crate::store::{flight, source};
 
-use super::{cover, drop, plan};
+use super::{cover, declare, drop, plan};
 
 thread_local! {
     /// Tables whose rows have been captured for a drop, with the transaction and subtransaction: the event trigger lets
@@ -77,7 +76,7 @@ pub fn follow(relation: pg_sys::Oid) -> Result<()> {
     let sources = catalog::sources_above(relation)?;
     if !sources.is_empty() && flight::is_fenced()? {
         // Rows may have come with a partition, or another column may name objects now.
-        flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+        declare::begin()?;
     }
     sources.iter().copied().try_for_each(cover::cover)
 }

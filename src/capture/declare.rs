@@ -6,11 +6,12 @@ use pgrx::prelude::*;
 use crate::domain::document::Reading;
 use crate::domain::template::{Owns, Template};
 use crate::error::{Error, Result};
+use crate::guc;
 use crate::pg::subtransaction;
 use crate::pg::user::ActingAs;
-use crate::store::catalog;
 use crate::store::locator_sql::{KeyType, LocatorSql, Spec};
 use crate::store::source::Kind;
+use crate::store::{catalog, flight};
 
 /// Rows that are looked at for a warning.
 const SAMPLED: usize = 200;
@@ -64,6 +65,12 @@ impl Declared {
     fn new(kind: Kind, columns: Vec<String>, attnums: Vec<i16>, text: Option<String>) -> Self {
         Self { kind, columns, attnums, text, owns: None, shared_by: None, row_of: None, document: None }
     }
+}
+
+/// Before what rows mean is changed: waits for deletions that know nothing of it, and lets none begin until the caller's
+/// transaction has ended. Taken before any table's lock.
+pub fn begin() -> Result<()> {
+    flight::declare(guc::fence_timeout(), guc::fence_linger())
 }
 
 /// Exactly one way to name objects.

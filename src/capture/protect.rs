@@ -5,13 +5,12 @@ use pgrx::pg_sys;
 
 use crate::domain::document::{Format, Reading};
 use crate::error::{Error, Result};
-use crate::guc;
 use crate::pg::{lock, user};
 use crate::store::source::{self, NewSource};
-use crate::store::{backend, catalog, flight};
+use crate::store::{backend, catalog};
 
 use super::cover;
-use super::declare::{Inside, RowOf, Way, check_index, check_sql, declare, declare_documents, default_name};
+use super::declare::{Inside, RowOf, Way, begin, check_index, check_sql, declare, declare_documents, default_name};
 
 /// What the caller of `protect` says, apart from the table.
 pub struct Request {
@@ -47,7 +46,7 @@ pub fn protect(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) ->
     }
     let reading = reading(request)?;
     let backend_id = request.backend.as_deref().map(backend::id_of).transpose()?;
-    flight::declare(guc::fence_timeout(), guc::fence_linger())?;
+    begin()?;
     if request.fence {
         // A partition that is being created is then there, or waits until its event trigger sees the reference.
         lock::against_partitions(relation);
