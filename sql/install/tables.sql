@@ -133,6 +133,7 @@ CREATE TABLE storage_reaper.document (
     source_id integer NOT NULL,
     -- SHA-256 of the locator, which may be too long for an index; in hexadecimal.
     digest    text NOT NULL,
+    -- Without a signature, which is a credential.
     locator   text NOT NULL,
     -- How it was read.
     format    text NOT NULL,

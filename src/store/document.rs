@@ -3,10 +3,10 @@
 use pgrx::pg_sys;
 
 use crate::domain::document::{Digest, Reading};
+use crate::domain::resolve::without_signature;
 use crate::error::{Error, Result};
 use crate::pg::settings::Settings;
 
-use super::guard::Sharing;
 use super::locator_sql::SPELLINGS;
 use super::spi;
 
@@ -43,7 +43,7 @@ pub fn save(read: &Read, reading: &Reading) -> Result<()> {
     let arguments = [
         read.source_id.into(),
         Digest::of(&read.locator).to_hex().into(),
-        read.locator.as_str().into(),
+        without_signature(&read.locator).as_ref().into(),
         reading.format.as_str().into(),
         reading.member.as_deref().into(),
         read.etag.as_deref().into(),
@@ -69,13 +69,23 @@ pub fn table() -> Result<pg_sys::Oid> {
     found.into_iter().next().ok_or_else(|| Error::Stored { what: "document", detail: "It has no table.".to_owned() })
 }
 
-/// Locators of documents that name what has one of the fingerprints; a few for each.
-pub fn naming(source_id: i32, reading: &Reading, prints: Vec<i64>) -> Result<Vec<Sharing>> {
+/// A document that names what has a fingerprint.
+pub struct Naming {
+    pub print: i64,
+    pub document: Digest,
+    /// Without a signature.
+    pub locator: String,
+}
+
+/// Documents that name what has one of the fingerprints; a few for each.
+pub fn naming(source_id: i32, reading: &Reading, prints: Vec<i64>) -> Result<Vec<Naming>> {
     let _settings = Settings::by_index();
     let most = i64::try_from(SPELLINGS).unwrap_or(i64::MAX);
     let (format, member) = (reading.format.as_str(), reading.member.as_deref());
     let arguments = [source_id.into(), prints.into(), most.into(), format.into(), member.into()];
     spi::read(include_str!("../../sql/queries/document_naming.sql"), &arguments, |row| {
-        Ok(Sharing { print: row.required("print")?, locator: row.required("locator")?, row_id: None })
+        let document = Digest::from_hex(&row.required::<String>("digest")?)
+            .ok_or_else(|| Error::Stored { what: "document", detail: "Its digest is none.".to_owned() })?;
+        Ok(Naming { print: row.required("print")?, document, locator: row.required("locator")? })
     })
 }

@@ -7,14 +7,14 @@ use pgrx::pg_sys;
 use pgrx::spi::quote_identifier;
 
 use crate::domain::backend::BackendId;
-use crate::domain::document::{Reading, UnknownFormat};
+use crate::domain::document::{Digest, Reading, UnknownFormat};
 use crate::domain::fold::fingerprint;
 use crate::error::{Error, Result};
 use crate::pg::settings::Settings;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::user::ActingAs;
 
-use super::document;
+use super::document::{self, Naming};
 use super::locator_sql::{KeyType, LOT, LocatorSql, MOST_OF_LOT, SPELLINGS, Spec, living};
 use super::source::Kind;
 use super::spi;
@@ -265,20 +265,23 @@ pub fn in_living_documents(reference: &Reference, reading: &Reading, prints: Vec
     let naming = document::naming(reference.source_id, reading, prints)?;
     let of_locators: HashSet<i64> = naming.iter().map(|found| fingerprint(&found.locator)).collect();
     let rows = sharing(reference, of_locators.into_iter().collect())?;
-    let living: HashSet<&str> = rows.iter().map(|row| row.locator.as_str()).collect();
+    let living: HashSet<Digest> = rows.iter().map(|row| Digest::of(&row.locator)).collect();
     // Beyond the last one that was looked at there may be one that counts.
-    let cut = |found: &[Sharing]| {
-        let mut looked_at: HashMap<i64, usize> = HashMap::new();
-        found.iter().for_each(|found| *looked_at.entry(found.print).or_default() += 1);
-        looked_at.into_iter().filter(|(_, count)| *count >= SPELLINGS).map(|(print, _)| print).collect::<HashSet<i64>>()
-    };
-    let (many_documents, many_rows) = (cut(&naming), cut(&rows));
-    let is_held = |found: &&Sharing| {
-        living.contains(found.locator.as_str())
+    let many_documents = cut(naming.iter().map(|found| found.print));
+    let many_rows = cut(rows.iter().map(|row| row.print));
+    let is_held = |found: &&Naming| {
+        living.contains(&found.document)
             || many_documents.contains(&found.print)
             || many_rows.contains(&fingerprint(&found.locator))
     };
     Ok(naming.iter().filter(is_held).map(|found| found.print).collect())
+}
+
+/// Those of which as many were found as are looked at.
+fn cut(found: impl Iterator<Item = i64>) -> HashSet<i64> {
+    let mut looked_at: HashMap<i64, usize> = HashMap::new();
+    found.for_each(|print| *looked_at.entry(print).or_default() += 1);
+    looked_at.into_iter().filter(|(_, count)| *count >= SPELLINGS).map(|(print, _)| print).collect()
 }
 
 /// Every locator that a row of the table has, as often as it stands there.

@@ -211,3 +211,26 @@ fn an_id_of_a_row_in_a_json_column_protects_nothing() -> Result<()> {
     assert_eq!(reaper.outcomes()?, ["a.png|kept", "b.png|deleted", "c.png|kept"]);
     Ok(())
 }
+
+#[test]
+fn a_signature_in_a_locator_of_a_document_is_stored_or_hides_it() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.images()?;
+    reaper.add_images(&["a.png", "b.png"])?;
+    reaper.bucket()?.write("page/0.json", r#"["a.png"]"#)?;
+    reaper.db.run(PAGE)?;
+    let url = format!("{}/{}/page/0.json", reaper.store()?.endpoint(), reaper.bucket_name());
+    reaper.db.run(&format!("INSERT INTO page VALUES (1, '{url}?X-Amz-Signature=secret&X-Amz-Expires=60')"))?;
+    reaper.db.run(PROTECT)?;
+    reaper.arm()?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    assert_eq!(reaper.outcomes()?, ["a.png|kept", "b.png|deleted"]);
+    assert_eq!(reaper.db.row("SELECT locator FROM storage_reaper.document")?, url);
+    reaper.bucket()?.write("page/0.json", "not JSON")?;
+    reaper.add_images(&["c.png"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until("the fault shows", "SELECT fault LIKE '%page/0.json%' FROM storage_reaper.protections")?;
+    ensure!(reaper.db.holds("SELECT fault NOT LIKE '%Signature%' FROM storage_reaper.protections")?);
+    Ok(())
+}
