@@ -1,7 +1,5 @@
 //! What PostgreSQL does with triggers, locks, rights and workers, and what captured objects make of it.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result, ensure};
 use storage_reaper_tests::cluster::{Cluster, PRELOADED, SHOP};
 use storage_reaper_tests::database::Database;
@@ -160,15 +158,11 @@ fn a_server_cannot_stop_while_a_request_hangs() -> Result<()> {
     }
     let worker = reaper.worker()?;
     reaper.db.run(&format!("SELECT pg_terminate_backend({worker})"))?;
-    wait::until(Duration::from_secs(5), "the worker is gone", || Ok((reaper.worker()? != worker).then_some(())))
-        .or_else(|_| {
-            wait::until(wait::PATIENCE, "another worker comes", || Ok((reaper.worker()? != worker).then_some(())))
-        })?;
+    wait::until(wait::PATIENCE, "another worker comes", || Ok((reaper.worker()? != worker).then_some(())))?;
     let lock = reaper.cluster.directory().join("data/postmaster.pid");
-    let begun = Instant::now();
     process::signal(reaper.cluster.pid().context("no postmaster")?, libc::SIGINT)?;
+    // The request would hang for much longer.
     wait::until(wait::PATIENCE, "the server has stopped", || Ok((!lock.exists()).then_some(())))?;
-    ensure!(begun.elapsed() < Duration::from_secs(5), "stopping took {:?}", begun.elapsed());
     let log = reaper.cluster.log()?;
     ensure!(!log.contains("terminated by signal") && !log.contains("panicked"), "{log}");
     Ok(())

@@ -185,7 +185,7 @@ fn a_pause_during_the_check_comes_too_late() -> Result<()> {
 #[test]
 fn an_answer_of_the_guard_is_believed_for_minutes() -> Result<()> {
     let server = FaultServer::start()?;
-    server.answer_always(Some(Answer::of(204, "").after(Duration::from_millis(1500))));
+    server.hold();
     let mut reaper = Reaper::facing(&server, "storage_reaper.batch_size = 1\nstorage_reaper.concurrency = 1\n")?;
     reaper.images()?;
     reaper.arm()?;
@@ -195,6 +195,9 @@ fn an_answer_of_the_guard_is_believed_for_minutes() -> Result<()> {
     ensure!(first.contains("png"), "{first}");
     // Two wait for their turn; now a row names them all again.
     reaper.add_images(&["1.png", "2.png", "3.png"])?;
+    // What was checked a second ago is not believed any more.
+    std::thread::park_timeout(Duration::from_millis(1100));
+    server.release();
     reaper.until_drained()?;
     assert_eq!(server.requests().len(), 1);
     assert_eq!(reaper.tally()?, ["deleted|1", "kept|2"]);
@@ -219,22 +222,23 @@ fn another_backend_of_the_source_gets_what_was_captured_before() -> Result<()> {
 #[test]
 fn a_backend_on_trial_stops_the_others() -> Result<()> {
     let (hanging, healthy) = (FaultServer::start()?, FaultServer::start()?);
-    hanging.answer_always(Some(Answer::of(503, "").after(Duration::from_secs(8))));
-    let mut reaper = Reaper::facing(&hanging, "storage_reaper.request_timeout = '20s'\n")?;
+    hanging.answer_always(Some(Answer::error(503, "SlowDown")));
+    let mut reaper = Reaper::facing(&hanging, "storage_reaper.request_timeout = '10min'\n")?;
     reaper.images()?;
     reaper.create_backend("healthy", "generic", &healthy.endpoint())?;
     reaper.db.run(
         "CREATE TABLE video (id serial PRIMARY KEY, url text); CREATE INDEX ON video (storage_reaper.fingerprint(url));
          SELECT storage_reaper.attach('video', 'url', backend => 'healthy')",
     )?;
-    hanging.answer_next(Answer::error(503, "SlowDown"));
     reaper.arm()?;
     reaper.db.run("INSERT INTO image (url) SELECT n || '.png' FROM generate_series(1, 5000) n; DELETE FROM image")?;
     reaper.until("the backend is held", "SELECT backends_held = 1 FROM storage_reaper.status")?;
     // The trial request hangs; meanwhile the other backend is served.
-    ensure!(hanging.request_after(1, wait::PATIENCE).is_some(), "no trial request");
+    hanging.hold();
+    let seen = hanging.requests().len();
+    ensure!(hanging.request_after(seen, wait::PATIENCE).is_some(), "no trial request");
     reaper.db.run("INSERT INTO video (url) VALUES ('v.mp4'); DELETE FROM video")?;
-    ensure!(healthy.request_after(0, Duration::from_secs(4)).is_some(), "{}", reaper.picture());
+    ensure!(healthy.request_after(0, wait::PATIENCE).is_some(), "{}", reaper.picture());
     Ok(())
 }
 
