@@ -12,10 +12,13 @@ use storage_reaper_tests::wait;
 
 const LEVELS: [&str; 3] = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
 
+/// So that a machine that stands still for a while refuses nobody; a later line wins.
+const PATIENT: &str = "storage_reaper.fence_timeout = '60s'\n";
+
 /// A fenced table `image` in front of a scripted server.
 fn facing(conf: &str) -> Result<(FaultServer, Reaper)> {
     let server = FaultServer::start()?;
-    let mut reaper = Reaper::facing(&server, conf)?;
+    let mut reaper = Reaper::facing(&server, &format!("{PATIENT}{conf}"))?;
     reaper.images()?;
     reaper.db.run(
         "SELECT storage_reaper.attach('image', 'url', backend => 'media', fence => true); CREATE TABLE other (id int)",
@@ -25,7 +28,7 @@ fn facing(conf: &str) -> Result<(FaultServer, Reaper)> {
 }
 
 fn fenced(conf: &str) -> Result<Reaper> {
-    let mut reaper = Reaper::with(conf)?;
+    let mut reaper = Reaper::with(&format!("{PATIENT}{conf}"))?;
     reaper.images()?;
     reaper.db.run(
         "SELECT storage_reaper.attach('image', 'url', backend => 'media', fence => true); CREATE TABLE other (id int)",
@@ -225,7 +228,7 @@ fn a_request_without_an_answer_takes_a_new_object() -> Result<()> {
 #[test]
 fn a_fence_put_up_in_flight_lets_a_writer_through() -> Result<()> {
     let server = FaultServer::start()?;
-    let mut reaper = Reaper::facing(&server, "")?;
+    let mut reaper = Reaper::facing(&server, PATIENT)?;
     reaper.images()?;
     reaper.arm()?;
     reaper.db.run("CREATE TABLE page (url text)")?;

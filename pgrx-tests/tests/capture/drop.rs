@@ -91,7 +91,7 @@ fn a_stranger_locks_a_table_by_trying_to_drop_it() -> Result<()> {
     holder.run("BEGIN; SELECT count(*) FROM image")?;
     // He would wait for the reader if he got as far as the lock.
     let mut stranger = bed.connect_as(&role)?;
-    assert_eq!(stranger.refusal("SET lock_timeout = '5s'; DROP TABLE image")?.code, "42501");
+    assert_eq!(stranger.refusal("SET lock_timeout = '30s'; DROP TABLE image")?.code, "42501");
     assert!(bed.captured()?.is_empty());
     Ok(())
 }

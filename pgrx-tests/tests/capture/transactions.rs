@@ -60,8 +60,8 @@ fn two_transactions_that_delete_the_same_locators_wait_for_each_other() -> Resul
     bed.db.run("CREATE TABLE image (id int PRIMARY KEY, url text); INSERT INTO image VALUES (1, 'x'), (2, 'y'), (3, 'y'), (4, 'x')")?;
     bed.attach("'image', 'url'")?;
     let mut other = bed.connect()?;
-    bed.db.run("SET lock_timeout = '5s'; BEGIN; DELETE FROM image WHERE id = 1")?;
-    other.run("SET lock_timeout = '5s'; BEGIN; DELETE FROM image WHERE id = 3")?;
+    bed.db.run("SET lock_timeout = '30s'; BEGIN; DELETE FROM image WHERE id = 1")?;
+    other.run("SET lock_timeout = '30s'; BEGIN; DELETE FROM image WHERE id = 3")?;
     bed.db.run("DELETE FROM image WHERE id = 2")?;
     other.run("DELETE FROM image WHERE id = 4; COMMIT")?;
     bed.db.run("COMMIT")?;

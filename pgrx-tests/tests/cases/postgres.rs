@@ -179,7 +179,7 @@ fn a_hanging_request_keeps_the_queue_from_being_vacuumed() -> Result<()> {
     reaper.db.run("DELETE FROM image")?;
     server.request_after(0, wait::PATIENCE).context("no request came")?;
     for table in ["storage_reaper.entry", "image"] {
-        reaper.db.run("SET lock_timeout = '5s'")?;
+        reaper.db.run("SET lock_timeout = '30s'")?;
         reaper.db.run(&format!("VACUUM FULL {table}"))?;
     }
     reaper.db.run("TRUNCATE image")?;
@@ -196,8 +196,8 @@ fn two_deleters_in_opposite_order_deadlock() -> Result<()> {
     )?;
     bed.attach("'image', 'url', fence => true")?;
     let (mut one, mut two) = (bed.connect()?, bed.connect()?);
-    one.run("SET lock_timeout = '2s'; BEGIN; DELETE FROM image WHERE id = 1")?;
-    two.run("SET lock_timeout = '2s'; BEGIN; DELETE FROM image WHERE id = 2")?;
+    one.run("SET lock_timeout = '30s'; BEGIN; DELETE FROM image WHERE id = 1")?;
+    two.run("SET lock_timeout = '30s'; BEGIN; DELETE FROM image WHERE id = 2")?;
     one.run("DELETE FROM image WHERE id = 12; UPDATE image SET url = 'u2' WHERE id = 20")?;
     two.run("DELETE FROM image WHERE id = 11; UPDATE image SET url = 'u1' WHERE id = 30; INSERT INTO image VALUES (40, 'u2')")?;
     one.run("COMMIT")?;
