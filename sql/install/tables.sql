@@ -130,19 +130,21 @@ ALTER TABLE storage_reaper.entry SET (autovacuum_vacuum_scale_factor = 0.05, aut
 COMMENT ON TABLE storage_reaper.entry IS 'Private. The outbox: up to 1000 objects of one statement in a row; read it through the view queue.';
 
 CREATE TABLE storage_reaper.document (
-    source_id integer NOT NULL,
-    -- SHA-256 of the locator, which may be too long for an index; in hexadecimal.
-    digest    text NOT NULL,
-    -- Without a signature, which is a credential.
-    locator   text NOT NULL,
+    source_id  integer NOT NULL,
+    -- SHA-256 of endpoint, bucket and key, in hexadecimal: elsewhere it is another document.
+    digest     text NOT NULL,
+    backend_id integer NOT NULL,
+    bucket     text NOT NULL,
+    key        text NOT NULL,
     -- How it was read.
-    format    text NOT NULL,
-    member    text,
+    format     text NOT NULL,
+    member     text,
+    immutable  boolean NOT NULL,
     -- What the store called this version of it.
-    etag      text,
-    read_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    etag       text,
+    read_at    timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     -- Fingerprints of all that it names.
-    prints    bigint[] NOT NULL,
+    prints     bigint[] NOT NULL,
     PRIMARY KEY (source_id, digest)
 );
 CREATE INDEX document_prints_idx ON storage_reaper.document USING gin (prints);

@@ -8,7 +8,11 @@ WITH RECURSIVE declared AS (
      JOIN pg_catalog.pg_trigger t
          ON t.tgname = pg_catalog.format('storage_reaper_%s_delete', s.id)::name
             AND t.tgfoid = 'storage_reaper.capture()'::regprocedure
-     WHERE s.detached_at IS NULL)
+     WHERE s.detached_at IS NULL
+     UNION
+     SELECT s.id, k.relation FROM storage_reaper.source s
+     JOIN storage_reaper.covered k ON k.source_id = s.id
+     WHERE s.detached_at IS NULL AND NOT s.captures AND s.bound = s.relation::oid)
     UNION
     SELECT d.id, i.inhrelid FROM pg_catalog.pg_inherits i JOIN declared d ON i.inhparent = d.relation
 ), covered AS (

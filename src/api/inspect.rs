@@ -106,9 +106,11 @@ fn lines_about(locator: &str) -> Result<Vec<Line>> {
     asked.sort_unstable();
     asked.dedup();
     for reference in guard::references()? {
-        if let Asks::Documents(Documents { reading, row_of: None, .. }) = &reference.asks {
+        if let Asks::Documents(Documents { reading, row_of: None }) = &reference.asks {
             for found in document::naming(reference.source_id, reading, asked.clone())? {
-                let detail = format!("document {} names it, as it was last read: it would be kept", found.locator);
+                let document = readings.describe(&found.document);
+                let detail =
+                    format!("document {document} named it when it was last read: it is kept while a row names that");
                 lines.push((None, "referenced".to_owned(), Some(reference.name.clone()), Some(detail), None));
             }
         }

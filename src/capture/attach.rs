@@ -83,7 +83,6 @@ pub fn attach(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> 
         on_truncate: &request.on_truncate,
         row_of: None,
         document: None,
-        immutable: false,
         allow_scan: request.allow_scan,
         fenced: request.fence,
         captures: true,

@@ -83,7 +83,6 @@ pub fn protect(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) ->
         on_truncate: "capture",
         row_of: declared.row_of.map(|(table, _)| table),
         document: declared.document.as_ref(),
-        immutable: request.immutable,
         allow_scan: request.allow_scan,
         fenced: request.fence,
         captures: false,
@@ -152,5 +151,5 @@ fn reading(request: &Request) -> Result<Option<Reading>> {
     if format == Format::Text && (request.member.is_some() || request.row_of.is_some()) {
         return refuse("document", "Only JSON has members, and values that can be ids of rows.");
     }
-    Ok(Some(Reading { format, member: request.member.clone() }))
+    Ok(Some(Reading { format, member: request.member.clone(), immutable: request.immutable }))
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::backend::BackendId;
 use super::fold::fingerprint;
-use example::shown;
+pub use example::shown;
 pub use known::Known;
 use shape::Shape;
 pub use shape::name_is_telling;

@@ -9,6 +9,7 @@ use sha2::Digest as _;
 
 use super::embedded;
 use super::fold::fingerprint;
+use super::object::Object;
 
 /// How a document is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,16 +51,23 @@ pub struct Reading {
     pub format: Format,
     /// Only what stands under members of that name, at any depth.
     pub member: Option<String>,
+    /// What was read once stays true.
+    pub immutable: bool,
 }
 
-/// Tells documents apart by their locators, whoever chooses those: SHA-256.
+/// Tells documents apart by where they are, whoever chooses their names: SHA-256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of a locator, letter by letter: another spelling may lead to another object.
-    pub fn of(locator: &str) -> Self {
-        Self(sha2::Sha256::digest(locator.as_bytes()).into())
+    /// Of a place: the same key elsewhere is another document.
+    pub fn of(endpoint: &str, object: &Object) -> Self {
+        let mut hasher = sha2::Sha256::new();
+        for part in [endpoint, &object.bucket, &object.key] {
+            hasher.update(part.len().to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        Self(hasher.finalize().into())
     }
 
     /// As it is stored.
@@ -83,8 +91,10 @@ impl Digest {
 /// A document that cannot be read, so that nobody knows what it names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    #[error("it is not encoded in UTF-8")]
+    #[error("it is not encoded in UTF-8, or no text at all")]
     NotUtf8,
+    #[error("it holds more texts that may be URLs than can be looked at")]
+    TooManyUrls,
     /// The parser's own text would quote the document.
     #[error("it is not valid JSON of at most 127 levels (line {line}, column {column})")]
     NotJson { line: usize, column: usize },
@@ -95,11 +105,12 @@ const LONGEST: usize = 8192;
 
 /// Fingerprints of everything in the document that may name an object or a row, sorted, each once.
 pub fn prints(content: &[u8], reading: &Reading) -> Result<Vec<i64>, Unreadable> {
-    let text = std::str::from_utf8(content).map_err(|_| Unreadable::NotUtf8)?;
+    // UTF-16 passes for UTF-8 where all letters are ASCII.
+    let text = std::str::from_utf8(content).ok().filter(|text| !text.contains('\0')).ok_or(Unreadable::NotUtf8)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut found = BTreeSet::new();
+    let mut found = Found::default();
     match reading.format {
-        Format::Text => note_urls(text, &mut found),
+        Format::Text => found.note_urls(text),
         Format::Json => {
             let member = reading.member.as_deref();
             let mut document = serde_json::Deserializer::from_str(text);
@@ -110,11 +121,27 @@ pub fn prints(content: &[u8], reading: &Reading) -> Result<Vec<i64>, Unreadable>
                 .map_err(|error| Unreadable::NotJson { line: error.line(), column: error.column() })?;
         }
     }
-    Ok(found.into_iter().collect())
+    if found.is_cut { Err(Unreadable::TooManyUrls) } else { Ok(found.prints.into_iter().collect()) }
 }
 
-fn note_urls(text: &str, found: &mut BTreeSet<i64>) {
-    found.extend(embedded::urls(text).iter().map(|url| fingerprint(url)));
+/// Of all texts in a document that may be URLs: some thousand links in prose have as many.
+const MOST_URL_BYTES: usize = 64 << 20;
+
+#[derive(Default)]
+struct Found {
+    prints: BTreeSet<i64>,
+    /// Some readings were left out.
+    is_cut: bool,
+    url_bytes: usize,
+}
+
+impl Found {
+    fn note_urls(&mut self, text: &str) {
+        let urls = embedded::urls_within(text, MOST_URL_BYTES.saturating_sub(self.url_bytes));
+        self.url_bytes += urls.bytes;
+        self.is_cut |= urls.is_cut;
+        self.prints.extend(urls.urls.iter().map(|url| fingerprint(url)));
+    }
 }
 
 /// Reads a value without keeping it.
@@ -122,7 +149,7 @@ struct Values<'a> {
     member: Option<&'a str>,
     /// Whether what stands here counts.
     counts: bool,
-    found: &'a mut BTreeSet<i64>,
+    found: &'a mut Found,
 }
 
 impl Values<'_> {
@@ -135,11 +162,11 @@ impl Values<'_> {
             return;
         }
         if text.len() <= LONGEST {
-            self.found.insert(fingerprint(text));
+            self.found.prints.insert(fingerprint(text));
         }
         // Slashes may hide behind escapes of documents inside of documents.
         if text.contains(['/', '\\', '&']) {
-            note_urls(text, self.found);
+            self.found.note_urls(text);
         }
     }
 }
@@ -197,6 +224,9 @@ impl<'de> Visitor<'de> for Values<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
         while let Some(name) = members.next_key::<String>()? {
             let counts = self.counts || self.member == Some(name.as_str());
+            // A manifest has its files for names.
+            let is_within = self.counts;
+            self.inside(is_within).note(&name);
             members.next_value_seed(self.inside(counts))?;
         }
         Ok(())
@@ -209,9 +239,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::domain::backend::BackendId;
 
     fn json(member: Option<&str>) -> Reading {
-        Reading { format: Format::Json, member: member.map(str::to_owned) }
+        Reading { format: Format::Json, member: member.map(str::to_owned), immutable: false }
     }
 
     fn names(document: &str, reading: &Reading, text: &str) -> bool {
@@ -228,7 +259,8 @@ mod tests {
         assert!(names(document, &json(Some("a")), "u/1.png"), "below a member, at any depth");
         assert!(names(document, &json(Some("src")), "u/1.png"));
         assert!(!names(document, &json(Some("src")), "17"));
-        let page = Reading { format: Format::Text, member: None };
+        assert!(names(document, &json(None), "html"), "names of members, too");
+        let page = Reading { format: Format::Text, ..json(None) };
         assert!(names("![x](https://c.example.com/3.png)", &page, "https://c.example.com/3.png"));
         assert!(names("\u{feff}[\"x.png\"]", &json(None), "x.png"), "with a byte order mark");
     }
@@ -243,14 +275,32 @@ mod tests {
         assert!(prints(format!("{whole} {whole}").as_bytes(), &json(None)).is_err());
         assert!(prints("[".repeat(100_000).as_bytes(), &json(None)).is_err());
         assert_eq!(prints(b"\"\xff\"", &json(None)), Err(Unreadable::NotUtf8));
+        assert_eq!(prints(b"[\0]\0", &json(None)), Err(Unreadable::NotUtf8), "UTF-16");
+    }
+
+    #[test]
+    fn a_document_of_many_links_names_the_last_ones_by_half() {
+        let page = Reading { format: Format::Text, ..json(None) };
+        let prose = "See https://c.example.com/some/page.html for more words, and then some; ".repeat(5_000);
+        assert!(names(
+            &format!("{prose}<img src=\"https://c.example.com/photo (1).png\">"),
+            &page,
+            "https://c.example.com/photo (1).png"
+        ));
+        let hostile = "//a/,".repeat(1_000_000);
+        assert_eq!(prints(hostile.as_bytes(), &page), Err(Unreadable::TooManyUrls));
     }
 
     #[test]
     fn a_digest_is_lost_on_its_way_through_the_database() {
-        for locator in ["", "u/1.json", "Д"] {
-            assert_eq!(Digest::from_hex(&Digest::of(locator).to_hex()), Some(Digest::of(locator)));
+        let of = |endpoint: &str, bucket: &str, key: &str| {
+            Digest::of(endpoint, &Object { backend: BackendId(1), bucket: bucket.into(), key: key.into() })
+        };
+        for key in ["", "u/1.json", "Д"] {
+            assert_eq!(Digest::from_hex(&of("e", "b", key).to_hex()), Some(of("e", "b", key)));
         }
-        assert_ne!(Digest::of("a"), Digest::of("a "));
+        assert_ne!(of("e", "b", "a"), of("e", "ba", ""));
+        assert_ne!(of("e", "b", "a"), of("f", "b", "a"));
         assert_eq!((Digest::from_hex("00"), Digest::from_hex(&"é".repeat(32))), (None, None));
     }
 

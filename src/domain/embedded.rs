@@ -30,7 +30,21 @@ const MOST_NESTED: usize = 3;
 
 /// Every text that may be meant as a URL.
 pub fn urls(text: &str) -> Vec<String> {
-    let mut found = Found::default();
+    urls_within(text, MOST_BYTES).urls
+}
+
+/// Texts that may be meant as URLs.
+pub struct Urls {
+    pub urls: Vec<String>,
+    /// How long they are together, as often as they were found.
+    pub bytes: usize,
+    /// There were more, and of some URLs only the shortest reading was taken.
+    pub is_cut: bool,
+}
+
+/// The same, until they are so many bytes.
+pub fn urls_within(text: &str, most_bytes: usize) -> Urls {
+    let mut found = Found { urls: BTreeSet::new(), bytes: 0, most_bytes };
     let mut unescaped = vec![Cow::Borrowed(text)];
     while let Some(last) = unescaped.last().filter(|last| last.contains('\\') && unescaped.len() <= MOST_NESTED) {
         let plain = without_backslashes(last);
@@ -42,18 +56,18 @@ pub fn urls(text: &str) -> Vec<String> {
             collect(&decode_html_entities(text.as_ref()), &mut found);
         }
     }
-    found.urls.into_iter().collect()
+    Urls { bytes: found.bytes, is_cut: found.is_full(), urls: found.urls.into_iter().collect() }
 }
 
-#[derive(Default)]
 struct Found {
     urls: BTreeSet<String>,
     bytes: usize,
+    most_bytes: usize,
 }
 
 impl Found {
     fn is_full(&self) -> bool {
-        self.bytes > MOST_BYTES
+        self.bytes > self.most_bytes
     }
 
     /// Adds a URL, and what is left of it without what a sentence puts behind it.

@@ -97,6 +97,19 @@ pub fn row_mark(source: i32, row_id: &str) -> i64 {
     xxh3_64(format!("row {source} {}", row_id.trim_end_matches(' ')).as_bytes()).cast_signed()
 }
 
+/// The ids of rows that a text may mean: documents spell a uuid in either case and without hyphens, and a number with a
+/// fraction of nothing.
+pub fn row_ids(text: &str) -> Vec<String> {
+    let mut ids = vec![text.to_owned()];
+    let digits: String = text.chars().filter(|letter| *letter != '-').collect::<String>().to_ascii_lowercase();
+    if digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+        ids.push(parts.join("-"));
+    }
+    ids.extend(text.strip_suffix(".0").map(str::to_owned));
+    ids
+}
+
 /// The mark of a value by which rows of a source share objects.
 pub fn share_mark(source: i32, value: &str) -> i64 {
     xxh3_64(format!("share {source} {}", value.trim_end_matches(' ')).as_bytes()).cast_signed()
@@ -197,6 +210,15 @@ mod tests {
         assert_eq!(ended(true, &[2], &[]).once_joined(&written(&[2])), Step::Refuse);
         assert_eq!(ended(false, &[2], &[]).once_joined(&written(&[3])), Step::GoOn);
         assert_eq!(ended(true, &[], &[2]).at_first(&written(&[2])), Step::Refuse);
+    }
+
+    #[test]
+    fn an_id_of_a_row_that_is_spelled_otherwise_is_missed() {
+        let id = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
+        for text in [id.to_owned(), id.to_uppercase(), id.replace('-', ""), id.replace('-', "").to_uppercase()] {
+            assert!(row_ids(&text).iter().any(|found| found == id), "{text}");
+        }
+        assert!(row_ids("17.0").contains(&"17".to_owned()) && row_ids("17") == ["17"]);
     }
 
     proptest! {

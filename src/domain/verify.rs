@@ -23,15 +23,41 @@ pub enum Honour {
     No,
 }
 
-/// What a probe has found out, by the status of a deletion of a key that cannot be there, on the condition that it has some
-/// version. `unconditional` asks for the same without the condition, where the first does not tell.
-pub fn honours(conditional: u16, unconditional: Option<u16>) -> Honour {
+/// What a store answers to the deletion of a key that cannot be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// As if it had been there.
+    Done,
+    /// It says that there is no such key.
+    Absent,
+    /// The condition does not hold.
+    Refused,
+    /// It knows no such request.
+    NotImplemented,
+    /// Anything else: credentials, the bucket, a bad day.
+    Other,
+}
+
+impl Reply {
+    /// By status and error code.
+    pub fn of(status: u16, code: &str) -> Self {
+        match (status, code) {
+            (200 | 204, "") => Self::Done,
+            (404, "NoSuchKey") => Self::Absent,
+            (412, _) => Self::Refused,
+            (_, "NotImplemented" | "MethodNotAllowed") | (405 | 501, _) => Self::NotImplemented,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What a probe has found out: by the reply to a deletion on the condition that the key has some version, and to one without
+/// it, where the first does not tell.
+pub fn honours(conditional: Reply, unconditional: Option<Reply>) -> Honour {
     match (conditional, unconditional) {
-        (412, _) => Honour::Yes,
+        (Reply::Refused, _) | (Reply::Absent, Some(Reply::Done)) => Honour::Yes,
         // Some stores answer so to every deletion of nothing.
-        (404, None) => Honour::Unknown,
-        (404, Some(200 | 204)) => Honour::Yes,
-        (200 | 204 | 400 | 404 | 405 | 501, _) => Honour::No,
+        (Reply::Absent, Some(Reply::Absent)) | (Reply::Done | Reply::NotImplemented, _) => Honour::No,
         _ => Honour::Unknown,
     }
 }
@@ -77,11 +103,18 @@ mod tests {
 
     #[test]
     fn a_store_that_ignores_a_condition_is_trusted_with_it() {
-        assert_eq!(honours(412, None), Honour::Yes, "it says so");
-        assert_eq!((honours(404, None), honours(404, Some(204))), (Honour::Unknown, Honour::Yes));
-        assert_eq!(honours(404, Some(404)), Honour::No, "as without the condition");
-        assert_eq!((honours(204, None), honours(501, None)), (Honour::No, Honour::No));
-        assert_eq!((honours(503, None), honours(403, None)), (Honour::Unknown, Honour::Unknown));
+        let absent = Reply::of(404, "NoSuchKey");
+        assert_eq!(honours(Reply::of(412, "PreconditionFailed"), None), Honour::Yes, "it says so");
+        assert_eq!((honours(absent, None), honours(absent, Some(Reply::of(204, "")))), (Honour::Unknown, Honour::Yes));
+        assert_eq!(honours(absent, Some(absent)), Honour::No, "as without the condition");
+        assert_eq!(honours(absent, Some(Reply::of(503, "SlowDown"))), Honour::Unknown);
+        assert_eq!(honours(Reply::of(204, ""), None), Honour::No);
+        assert_eq!(honours(Reply::of(501, "NotImplemented"), None), Honour::No);
+        for (status, code) in
+            [(503, "SlowDown"), (403, "AccessDenied"), (400, "ExpiredToken"), (404, "NoSuchBucket"), (404, "")]
+        {
+            assert_eq!(honours(Reply::of(status, code), None), Honour::Unknown, "{status} {code}");
+        }
     }
 
     #[test]

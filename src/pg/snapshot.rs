@@ -50,6 +50,14 @@ pub fn open(query: &str, arguments: &[DatumWithOid<'_>], snapshot: Snapshot) -> 
     }
 }
 
+/// Frees what was fetched last; otherwise it stays until the SPI connection ends. Nothing of it may be used any more.
+pub fn free_batch() {
+    // SAFETY: SPI itself keeps the pointer to its last result, or null, and forgets a table that is freed.
+    unsafe {
+        pg_sys::SPI_freetuptable(pg_sys::SPI_tuptable);
+    }
+}
+
 thread_local! {
     /// Plans of statements that are run again and again, by their text; the server replans what has changed.
     static PLANS: RefCell<HashMap<String, pg_sys::SPIPlanPtr>> = RefCell::new(HashMap::new());

@@ -7,7 +7,11 @@ use std::time::{Duration, Instant};
 use reqsign_aws_v4::Credential;
 use reqsign_core::Signer;
 use reqsign_core::hash::hex_sha256;
-use reqwest::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
+use reqwest::Version;
+use reqwest::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER,
+    TRANSFER_ENCODING,
+};
 use tokio::sync::Mutex;
 
 use crate::domain::backend::{Backend, BackendId};
@@ -17,7 +21,7 @@ use super::answer::{self, Fault, FaultKind, KeyAnswer, Look, Verdict};
 use super::document::{self, Document};
 use super::io::{Job, ReadJob, Settings};
 use super::request::Condition;
-use super::verify::Probed;
+use super::verify::{NO_VERSION, Probed};
 use super::{credentials, request};
 
 /// An answer may have this much, and as much again for each key.
@@ -45,6 +49,8 @@ pub(super) struct Exchanged {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
+    /// A connection that breaks cannot pass for the end of the answer.
+    pub has_end: bool,
 }
 
 /// The client of the I/O thread.
@@ -100,6 +106,10 @@ impl Client {
             learned = Some(honour).filter(|_| backend.verify == Verify::IfMatch(Honour::Unknown));
             match self.look(backend, &unsigned, job.captured_us).await? {
                 Look::Same { etag } if honour == Honour::Yes => unsigned.condition = etag.map(Condition::Is),
+                // It may come back before the deletion arrives.
+                Look::Absent if honour == Honour::Yes => {
+                    unsigned.condition = Some(Condition::Is(NO_VERSION.to_owned()));
+                }
                 Look::Same { .. } | Look::Absent => {}
                 Look::Newer => return Ok(Sent::only(Verdict::Superseded, learned)),
                 Look::Dateless => {
@@ -115,7 +125,7 @@ impl Client {
             return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
         }
         let limit = Limit::of(1 + request.targets().len());
-        let Exchanged { status, headers, body } = self.exchange(signed, body, limit).await?;
+        let Exchanged { status, headers, body, .. } = self.exchange(signed, body, limit).await?;
         let retry_after = headers.get(RETRY_AFTER).and_then(seconds);
         let answers = answer::read(request, status, &body).map_err(|fault| Fault { retry_after, ..fault })?;
         Ok(Sent { answers, learned })
@@ -127,9 +137,19 @@ impl Client {
         let unsigned = request::get(backend, &object.bucket, &object.key, etag.clone())?;
         let signed = self.sign(backend, unsigned).await?;
         let limit = Limit { bytes: *limit, or_else: "it is larger than storage_reaper.document_size_limit" };
-        let Exchanged { status, headers, body } = self.exchange(signed, String::new(), limit).await?;
-        let version = headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
-        document::read(status, &body, version, etag.is_some(), reading)
+        let answer = self.exchange(signed, String::new(), limit).await?;
+        if !answer.has_end {
+            return Err(Fault::new(FaultKind::Malformed, "the answer does not say where it ends"));
+        }
+        let Exchanged { status, headers, body, .. } = answer;
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::to_owned);
+        if status == 200 && text(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+            return Ok(Document::Unreadable("it is compressed".to_owned()));
+        }
+        let (version, was_read, reading) = (text(ETAG), etag.is_some(), reading.clone());
+        // A large one takes its time, and requests must not wait for it.
+        let read = tokio::task::spawn_blocking(move || document::read(status, &body, version, was_read, &reading));
+        read.await.unwrap_or_else(|_| Ok(Document::Unreadable("it could not be looked at".to_owned())))
     }
 
     /// Signs in the Authorization header, so that no URL is ever a credential.
@@ -199,6 +219,9 @@ impl Client {
         let mut response = self.http.execute(request).await.map_err(|error| broken(&error))?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
+        let has_end = response.version() >= Version::HTTP_2
+            || headers.contains_key(CONTENT_LENGTH)
+            || headers.contains_key(TRANSFER_ENCODING);
         let mut answer = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
             if answer.len() + chunk.len() > limit.bytes {
@@ -206,7 +229,7 @@ impl Client {
             }
             answer.extend_from_slice(&chunk);
         }
-        Ok(Exchanged { status, headers, body: answer })
+        Ok(Exchanged { status, headers, body: answer, has_end })
     }
 }
 

@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_no_document_names_nothing() {
-        let reading = Reading { format: Format::Json, member: None };
+        let reading = Reading { format: Format::Json, member: None, immutable: false };
         let read = |status, body: &[u8]| read(status, body, None, false, &reading);
         assert!(matches!(read(200, b"[\"a\"]"), Ok(Document::Read { prints, .. }) if prints.len() == 1));
         for (status, body) in [(200, "<html>"), (200, ""), (404, "<Error><Code>NoSuchKey</Code></Error>")] {

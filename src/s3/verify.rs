@@ -3,20 +3,34 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
 
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
-use crate::domain::verify::{Honour, Verify, honours};
+use crate::domain::verify::{Honour, Reply, Verify, honours};
 
 use super::answer::{self, Fault, Look};
 use super::client::{Client, Exchanged, Limit};
 use super::request::{self, Condition, Unsigned};
+use super::xml::{self, Xml};
 
-/// What probes have found out, until the database knows it.
-pub type Probed = HashMap<BackendId, (Arc<Backend>, Honour)>;
+/// What probes have found out, until the database knows it. Each backend waits for its own probe only.
+pub type Probed = HashMap<BackendId, Arc<Mutex<Option<Probe>>>>;
+
+/// A probe that was answered.
+pub struct Probe {
+    backend: Arc<Backend>,
+    found: Honour,
+    at: Instant,
+}
+
+/// What could not be told may be told another time.
+const UNKNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// No object has this ETag: it is the digest of nothing that anybody knows.
-const NO_VERSION: &str = "\"00000000000000000000000000000000\"";
+pub(super) const NO_VERSION: &str = "\"00000000000000000000000000000000\"";
 
 impl Client {
     /// Asks whether the object was written since it was captured.
@@ -39,25 +53,26 @@ impl Client {
 
     /// Whether the store deletes a version only, if asked to; it is probed once.
     pub(super) async fn honour(&self, backend: &Arc<Backend>, request: &Request) -> Result<Honour, Fault> {
-        // One at a time: the next one finds what this one has found.
-        let mut probed = self.probed.lock().await;
         match backend.verify {
             Verify::None | Verify::Head => return Ok(Honour::No),
             Verify::IfMatch(known @ (Honour::Yes | Honour::No)) => {
                 // The database knows it, until somebody wants it probed anew.
-                probed.remove(&backend.id);
+                self.probed.lock().await.remove(&backend.id);
                 return Ok(known);
             }
             Verify::IfMatch(Honour::Unknown) => {}
         }
-        if let Some((_, found)) = probed.get(&backend.id).filter(|(known, _)| known == backend) {
-            return Ok(*found);
+        let of_backend = Arc::clone(self.probed.lock().await.entry(backend.id).or_default());
+        // One at a time: the next one finds what this one has found.
+        let mut probed = of_backend.lock().await;
+        let is_valid = |probe: &&Probe| {
+            probe.backend == *backend && (probe.found != Honour::Unknown || probe.at.elapsed() < UNKNOWN_FOR)
+        };
+        if let Some(probe) = probed.as_ref().filter(is_valid) {
+            return Ok(probe.found);
         }
         let found = self.probe(backend, request).await?;
-        // What could not be told now may be told another time.
-        if found != Honour::Unknown {
-            probed.insert(backend.id, (Arc::clone(backend), found));
-        }
+        *probed = Some(Probe { backend: Arc::clone(backend), found, at: Instant::now() });
         Ok(found)
     }
 
@@ -66,12 +81,17 @@ impl Client {
         let chance = fastrand::u128(..);
         let ask = async |condition| {
             let signed = self.sign(backend, request::probe(backend, request, chance, condition)?).await?;
-            Ok::<u16, Fault>(self.exchange(signed, String::new(), Limit::of(1)).await?.status)
+            let Exchanged { status, body, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
+            let code = match xml::parse(&body) {
+                Ok(Xml::Error { code, .. }) => code,
+                _ => String::new(),
+            };
+            Ok::<Reply, Fault>(Reply::of(status, &code))
         };
         let conditional = ask(Some(Condition::Is(NO_VERSION.to_owned()))).await?;
-        match honours(conditional, None) {
-            Honour::Unknown if conditional == 404 => Ok(honours(conditional, Some(ask(None).await?))),
-            found => Ok(found),
+        match conditional {
+            Reply::Absent => Ok(honours(conditional, Some(ask(None).await?))),
+            _ => Ok(honours(conditional, None)),
         }
     }
 }

@@ -125,9 +125,10 @@ pub fn set_paused(name: &str, paused: bool) -> Result<()> {
 
 /// Records what a probe has found out; altering the backend forgets it.
 /// Says whether that was news.
-pub fn set_honours_if_match(id: BackendId, honours: bool) -> Result<bool> {
+pub fn set_honours_if_match(backend: &Backend, honours: bool) -> Result<bool> {
     let statement = include_str!("../../sql/queries/backend_set_honours_if_match.sql");
-    Ok(spi::execute(statement, &[id.0.into(), honours.into()])? > 0)
+    let place = (backend.endpoint.as_str(), backend.bucket.as_str());
+    Ok(spi::execute(statement, &[backend.id.0.into(), honours.into(), place.0.into(), place.1.into()])? > 0)
 }
 
 /// The backends that are held.

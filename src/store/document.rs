@@ -2,8 +2,9 @@
 
 use pgrx::pg_sys;
 
+use crate::domain::backend::BackendId;
 use crate::domain::document::{Digest, Reading};
-use crate::domain::resolve::without_signature;
+use crate::domain::object::Object;
 use crate::error::{Error, Result};
 use crate::pg::settings::Settings;
 
@@ -13,7 +14,9 @@ use super::spi;
 /// A document as it was read.
 pub struct Read {
     pub source_id: i32,
-    pub locator: String,
+    pub digest: Digest,
+    pub object: Object,
+    pub reading: Reading,
     pub etag: Option<String>,
     pub prints: Vec<i64>,
 }
@@ -21,9 +24,9 @@ pub struct Read {
 /// Which documents of a reference were read, in that way.
 pub fn known(source_id: i32, reading: &Reading) -> Result<Vec<Digest>> {
     let (format, member) = (reading.format.as_str(), reading.member.as_deref());
+    let arguments = [source_id.into(), format.into(), member.into(), reading.immutable.into()];
     let statement = include_str!("../../sql/queries/document_known.sql");
-    let found: Vec<String> =
-        spi::read(statement, &[source_id.into(), format.into(), member.into()], |row| row.required("digest"))?;
+    let found: Vec<String> = spi::read(statement, &arguments, |row| row.required("digest"))?;
     Ok(found.iter().filter_map(|hex| Digest::from_hex(hex)).collect())
 }
 
@@ -39,13 +42,17 @@ pub fn etags(source_id: i32, reading: &Reading, digests: &[Digest]) -> Result<Ve
 }
 
 /// Writes what was read.
-pub fn save(read: &Read, reading: &Reading) -> Result<()> {
+pub fn save(read: &Read) -> Result<()> {
+    let Read { object, reading, .. } = read;
     let arguments = [
         read.source_id.into(),
-        Digest::of(&read.locator).to_hex().into(),
-        without_signature(&read.locator).as_ref().into(),
+        read.digest.to_hex().into(),
+        object.backend.0.into(),
+        object.bucket.as_str().into(),
+        object.key.as_str().into(),
         reading.format.as_str().into(),
         reading.member.as_deref().into(),
+        reading.immutable.into(),
         read.etag.as_deref().into(),
         read.prints.clone().into(),
     ];
@@ -72,9 +79,7 @@ pub fn table() -> Result<pg_sys::Oid> {
 /// A document that names what has a fingerprint.
 pub struct Naming {
     pub print: i64,
-    pub document: Digest,
-    /// Without a signature.
-    pub locator: String,
+    pub document: Object,
 }
 
 /// Documents that name what has one of the fingerprints; a few for each.
@@ -84,8 +89,11 @@ pub fn naming(source_id: i32, reading: &Reading, prints: Vec<i64>) -> Result<Vec
     let (format, member) = (reading.format.as_str(), reading.member.as_deref());
     let arguments = [source_id.into(), prints.into(), most.into(), format.into(), member.into()];
     spi::read(include_str!("../../sql/queries/document_naming.sql"), &arguments, |row| {
-        let document = Digest::from_hex(&row.required::<String>("digest")?)
-            .ok_or_else(|| Error::Stored { what: "document", detail: "Its digest is none.".to_owned() })?;
-        Ok(Naming { print: row.required("print")?, document, locator: row.required("locator")? })
+        let document = Object {
+            backend: BackendId(row.required("backend_id")?),
+            bucket: row.required("bucket")?,
+            key: row.required("key")?,
+        };
+        Ok(Naming { print: row.required("print")?, document })
     })
 }

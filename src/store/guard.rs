@@ -1,26 +1,24 @@
 //! References: tables whose rows may still name an object, attached or only protecting.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 use pgrx::spi::quote_identifier;
 
 use crate::domain::backend::BackendId;
-use crate::domain::document::{Digest, Reading, UnknownFormat};
-use crate::domain::fold::fingerprint;
+use crate::domain::document::{Reading, UnknownFormat};
 use crate::error::{Error, Result};
 use crate::pg::settings::Settings;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::user::ActingAs;
 
-use super::document::{self, Naming};
-use super::locator_sql::{KeyType, LOT, LocatorSql, MOST_OF_LOT, SPELLINGS, Spec, living};
+use super::locator_sql::{KeyType, LOT, LocatorSql, MOST_OF_LOT, Spec, living};
 use super::source::Kind;
 use super::spi;
 
 /// One table to search, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     pub source_id: i32,
     pub name: String,
@@ -32,6 +30,8 @@ pub struct Reference {
     pub asks: Asks,
     /// The table of those sources, and how to ask which of its rows are there.
     rows: Option<(pg_sys::Oid, String)>,
+    /// The type of its key.
+    id_type: Option<KeyType>,
     /// Writers of the table look for objects in flight.
     pub fenced: bool,
     allow_scan: bool,
@@ -47,7 +47,7 @@ pub struct Reference {
 }
 
 /// What a table is asked for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asks {
     /// Locators, by their fingerprints.
     Locators,
@@ -63,8 +63,6 @@ pub enum Asks {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Documents {
     pub reading: Reading,
-    /// What was read once stays true.
-    pub are_immutable: bool,
     /// They hold ids of rows of these sources, not locators.
     pub row_of: Option<Vec<i32>>,
 }
@@ -107,11 +105,8 @@ fn reference(row: &spi::Row<'_>) -> Result<Reference> {
         key: &row_key,
     });
     let key_type = |column| Ok::<_, Error>(row.optional::<String>(column)?.and_then(|name| KeyType::of(&name)));
-    let rows = match (
-        key_type("row_key_type")?,
-        row.optional::<pg_sys::Oid>("row_table")?,
-        row.optional::<String>("row_table_name")?,
-    ) {
+    let id_type = key_type("row_key_type")?;
+    let rows = match (id_type, row.optional::<pg_sys::Oid>("row_table")?, row.optional::<String>("row_table_name")?) {
         (Some(key), Some(table), Some(name)) => {
             let column: Option<String> = row.optional("row_key")?;
             column.map(|column| (table, living("$1::text[]", key, &column, &name)))
@@ -127,7 +122,10 @@ fn reference(row: &spi::Row<'_>) -> Result<Reference> {
     let query = match (&asks, &locators) {
         // Without a source there is nobody to ask about, which is not the same as nothing.
         (Asks::RowIds(sources), _) if sources.is_empty() => None,
-        (Asks::RowIds(_), Some((sql, from))) => sql.holding("$1::text[]", key_type("column_type")?, from),
+        (Asks::RowIds(_), Some((sql, from))) => {
+            let key = if kind == Kind::RowIds { key_type("column_type")? } else { id_type };
+            sql.holding("$1::text[]", key, from)
+        }
         (_, Some((sql, from))) => Some(sql.sharing("$1::bigint[]", from)),
         _ => None,
     };
@@ -143,6 +141,7 @@ fn reference(row: &spi::Row<'_>) -> Result<Reference> {
         backend: row.optional("backend_id")?.map(BackendId),
         asks,
         rows,
+        id_type,
         fenced: row.required("fenced")?,
         allow_scan: row.required("allow_scan")?,
         relation: row.required("relation")?,
@@ -175,14 +174,18 @@ fn documents(row: &spi::Row<'_>, reference: &Reference) -> Result<Option<Referen
     let (query, in_lots) =
         if is_answerable { (reference.query.clone(), reference.in_lots.clone()) } else { (None, None) };
     let asks = Asks::Documents(Documents {
-        reading: Reading { format, member: row.optional("member")? },
-        are_immutable: row.required("immutable")?,
+        reading: Reading { format, member: row.optional("member")?, immutable: row.required("immutable")? },
         row_of,
     });
     Ok(Some(Reference { asks, query, in_lots, ..reference.clone() }))
 }
 
 impl Reference {
+    /// How a document may spell the id of a row.
+    pub fn spellings(&self, id: &str) -> Vec<String> {
+        self.id_type.map_or_else(|| vec![id.to_owned()], |key| key.spellings(id))
+    }
+
     /// The query that `sharing` runs, for the fingerprints in `prints` (SQL of type bigint[]).
     pub(super) fn question(&self, prints: &str) -> Option<String> {
         self.locators.as_ref().map(|(sql, from)| sql.sharing(prints, from))
@@ -258,30 +261,6 @@ pub fn without_living(reference: &Reference, held: Vec<Sharing>) -> Result<Vec<S
     let Some(_rights) = ActingAs::owner_of(*table) else { return Ok(held) };
     let living: Vec<String> = spi::read_on(Snapshot::Transaction, query, &[ids.into()], |row| row.required("locator"))?;
     Ok(held.into_iter().filter(|held| !living.contains(&held.locator)).collect())
-}
-
-/// Those of the fingerprints that stand in a document which a row of the table names.
-pub fn in_living_documents(reference: &Reference, reading: &Reading, prints: Vec<i64>) -> Result<HashSet<i64>> {
-    let naming = document::naming(reference.source_id, reading, prints)?;
-    let of_locators: HashSet<i64> = naming.iter().map(|found| fingerprint(&found.locator)).collect();
-    let rows = sharing(reference, of_locators.into_iter().collect())?;
-    let living: HashSet<Digest> = rows.iter().map(|row| Digest::of(&row.locator)).collect();
-    // Beyond the last one that was looked at there may be one that counts.
-    let many_documents = cut(naming.iter().map(|found| found.print));
-    let many_rows = cut(rows.iter().map(|row| row.print));
-    let is_held = |found: &&Naming| {
-        living.contains(&found.document)
-            || many_documents.contains(&found.print)
-            || many_rows.contains(&fingerprint(&found.locator))
-    };
-    Ok(naming.iter().filter(is_held).map(|found| found.print).collect())
-}
-
-/// Those of which as many were found as are looked at.
-fn cut(found: impl Iterator<Item = i64>) -> HashSet<i64> {
-    let mut looked_at: HashMap<i64, usize> = HashMap::new();
-    found.for_each(|print| *looked_at.entry(print).or_default() += 1);
-    looked_at.into_iter().filter(|(_, count)| *count >= SPELLINGS).map(|(print, _)| print).collect()
 }
 
 /// Every locator that a row of the table has, as often as it stands there.

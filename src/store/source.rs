@@ -159,8 +159,6 @@ pub struct NewSource<'a> {
     pub row_of: Option<pg_sys::Oid>,
     /// How the documents are read that the locators name.
     pub document: Option<&'a Reading>,
-    /// Whether a document never changes.
-    pub immutable: bool,
     pub allow_scan: bool,
     /// Whether writers of the table look for objects in flight.
     pub fenced: bool,
@@ -193,7 +191,7 @@ pub fn save(new: NewSource<'_>) -> Result<i32> {
             new.is_shared.into(),
             new.document.map(|reading| reading.format.as_str()).into(),
             new.document.and_then(|reading| reading.member.as_deref()).into(),
-            new.immutable.into(),
+            new.document.is_some_and(|reading| reading.immutable).into(),
         ],
         |row| row.required("id"),
     )?;

@@ -52,6 +52,7 @@ pub fn read_on<T>(
             for tuple in cursor.fetch(ROWS_AT_ONCE)? {
                 rows.push(row(&Row(tuple))?);
             }
+            snapshot::free_batch();
             if rows.len() == before {
                 return Ok(rows);
             }

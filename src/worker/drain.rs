@@ -319,7 +319,7 @@ impl Drain {
         if self.look_now && self.has_room() {
             return Some(self.quiet_until.filter(|until| now < *until).unwrap_or(now));
         }
-        let is_full = !self.ready.is_empty() || self.sent.len() >= guc::concurrency();
+        let is_full = !self.ready.is_empty() || self.sent.len() >= guc::concurrency() || self.documents.is_reading();
         let close_at = self.close_at.filter(|_| !is_full);
         let next = [self.look_at, self.circuits.next_probe(now), close_at, self.forget_at, Some(self.trim_at)];
         let next = next.into_iter().flatten().min();

@@ -5,18 +5,23 @@ use std::time::Instant;
 
 use pgrx::prelude::*;
 
+use crate::domain::document::Reading;
 use crate::domain::fold::fingerprint;
 use crate::domain::object::Object;
-use crate::domain::resolve::{Namespace, Prints, keys_may_mean, may_name};
+use crate::domain::resolve::{Namespace, Prints, keys_may_mean, may_name, prints};
 use crate::guc;
 use crate::pg::snapshot;
 use crate::pg::transaction::{self, Failure};
+use crate::store::document;
 use crate::store::guard::{self, Asks, Documents, Reference, Sharing};
 use crate::store::locator_sql::SPELLINGS;
 use crate::store::source;
 
 use super::leader::SHORT;
-use super::library::Library;
+use super::library::{Holding, Library, Unread};
+
+/// Unread documents that a check hands back.
+const MISSED: usize = 1000;
 
 /// Which table could not be asked, and why.
 pub struct Doubt {
@@ -35,8 +40,10 @@ impl Doubt {
 pub enum Checked {
     /// What is kept.
     Sure(Kept),
-    /// A row names a document that was not read in time.
-    Unread,
+    /// Rows name documents that were not read in time: some of them, or none if nobody has ever looked.
+    Unread(Vec<Unread>),
+    /// What is declared, or where its tables are, changed meanwhile.
+    Changed,
 }
 
 /// Sources whose check is known to work, so that a fault in the table is cleared once.
@@ -62,6 +69,14 @@ pub struct Candidate {
     pub origin: Origin,
     /// Under which rows may name it.
     pub prints: Prints,
+}
+
+impl Candidate {
+    /// One that was captured from nowhere.
+    fn of(object: Object, namespace: &Namespace) -> Self {
+        let origin = Origin { source_id: None, row_id: None, shares: None };
+        Self { prints: prints(&object, namespace), origin, object }
+    }
 }
 
 /// What is kept: what names it, by the candidate's place.
@@ -98,14 +113,20 @@ impl Guard {
             }
             asked.clear();
             snapshot::renewed(|| {
+                // Before it was locked, a partition may have left, or a table taken another's name.
+                if guard::references()? != references {
+                    return Ok(Checked::Changed);
+                }
                 let mut kept = Kept::new();
                 for reference in &references {
                     asked.push((reference.source_id, reference.title.clone()));
                     begin(reference);
-                    if let Asks::Documents(documents) = &reference.asks
-                        && !read_since.map_or(Ok(false), |since| library.is_current(reference, documents, since))?
-                    {
-                        return Ok(Checked::Unread);
+                    if let Asks::Documents(documents) = &reference.asks {
+                        let Some(since) = read_since else { return Ok(Checked::Unread(Vec::new())) };
+                        let unread = library.unread(Holding { reference, documents, namespace }, since, MISSED)?;
+                        if !unread.is_empty() {
+                            return Ok(Checked::Unread(unread));
+                        }
                     }
                     let named = ask(reference, candidates, namespace, &kept)?;
                     kept.extend(named.into_iter().map(|place| (place, reference.title.clone())));
@@ -135,7 +156,7 @@ impl Guard {
 }
 
 /// Each reference has its own time.
-fn begin(reference: &Reference) {
+pub fn begin(reference: &Reference) {
     transaction::go_on(&format!("storage_reaper: guard {}", reference.title), guc::guard_timeout());
 }
 
@@ -173,18 +194,46 @@ fn in_documents<'a>(
     open: impl Iterator<Item = (usize, &'a Candidate)>,
     namespace: &Namespace,
 ) -> crate::error::Result<Vec<usize>> {
-    let reading = &documents.reading;
     let Some(sources) = &documents.row_of else {
         let asked = Asked::new(open, namespace, reference);
-        let found = guard::in_living_documents(reference, reading, asked.prints())?;
+        let found = in_living_documents(reference, &documents.reading, asked.prints(), namespace)?;
         return Ok(found.iter().flat_map(|print| asked.places(*print)).collect());
     };
     let rows = Rows::new(open, sources);
-    let by_print: HashMap<i64, String> = rows.ids().into_iter().map(|id| (fingerprint(&id), id)).collect();
-    let found = guard::in_living_documents(reference, reading, by_print.keys().copied().collect())?;
-    let ids = found.iter().filter_map(|print| by_print.get(print));
-    let held = ids.map(|id| Sharing { print: 0, locator: id.clone(), row_id: None }).collect();
+    let spelled = |id: String| reference.spellings(&id).into_iter().map(move |text| (fingerprint(&text), id.clone()));
+    let by_print: HashMap<i64, String> = rows.ids().into_iter().flat_map(spelled).collect();
+    let found = in_living_documents(reference, &documents.reading, by_print.keys().copied().collect(), namespace)?;
+    let ids: HashSet<&String> = found.iter().filter_map(|print| by_print.get(print)).collect();
+    let held = ids.into_iter().map(|id| Sharing { print: 0, locator: id.clone(), row_id: None }).collect();
     Ok(rows.held(guard::without_living(reference, held)?))
+}
+
+/// Those of the fingerprints that stand in a document which a row of the table names.
+fn in_living_documents(
+    reference: &Reference,
+    reading: &Reading,
+    prints: Vec<i64>,
+    namespace: &Namespace,
+) -> crate::error::Result<HashSet<i64>> {
+    let naming = document::naming(reference.source_id, reading, prints)?;
+    let documents: HashSet<&Object> = naming.iter().map(|found| &found.document).collect();
+    let candidates: Vec<Candidate> =
+        documents.into_iter().map(|object| Candidate::of(object.clone(), namespace)).collect();
+    let asked = Asked::new(candidates.iter().enumerate(), namespace, reference);
+    let rows = guard::sharing(reference, asked.prints())?;
+    let named = asked.named(&candidates, namespace, reference, rows);
+    let living: HashSet<&Object> = named.into_iter().map(|place| &candidates[place].object).collect();
+    let mut looked_at: HashMap<i64, usize> = HashMap::new();
+    Ok(naming
+        .iter()
+        .filter(|found| {
+            let looked_at = looked_at.entry(found.print).or_default();
+            *looked_at += 1;
+            // Beyond the last one that was looked at there may be one whose row is there.
+            *looked_at >= SPELLINGS || living.contains(&found.document)
+        })
+        .map(|found| found.print)
+        .collect())
 }
 
 /// The fingerprints that one table is asked for, and the candidates that each stands for.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use storage_reaper_tests::scenario::Reaper;
+use storage_reaper_tests::fault::{Answer, FaultServer};
+use storage_reaper_tests::scenario::{Reaper, unique};
 use storage_reaper_tests::wait;
 
 /// A table whose rows name documents.
@@ -226,11 +227,112 @@ fn a_signature_in_a_locator_of_a_document_is_stored_or_hides_it() -> Result<()> 
     reaper.db.run("DELETE FROM image")?;
     reaper.until_drained()?;
     assert_eq!(reaper.outcomes()?, ["a.png|kept", "b.png|deleted"]);
-    assert_eq!(reaper.db.row("SELECT locator FROM storage_reaper.document")?, url);
+    ensure!(!reaper.db.row("SELECT d::text FROM storage_reaper.document d")?.contains("Signature"));
     reaper.bucket()?.write("page/0.json", "not JSON")?;
     reaper.add_images(&["c.png"])?;
     reaper.db.run("DELETE FROM image")?;
     reaper.until("the fault shows", "SELECT fault LIKE '%page/0.json%' FROM storage_reaper.protections")?;
     ensure!(reaper.db.holds("SELECT fault NOT LIKE '%Signature%' FROM storage_reaper.protections")?);
+    Ok(())
+}
+
+#[test]
+fn a_document_in_another_place_counts_as_the_old_one() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.images()?;
+    pages(&mut reaper, &[r#"["a.png"]"#])?;
+    reaper.db.run(&PROTECT.replace("document", "immutable => true, document"))?;
+    reaper.arm()?;
+    let enqueue = "SELECT storage_reaper.enqueue(ARRAY['a.png', 'b.png'], backend => 'media')";
+    reaper.db.run(enqueue)?;
+    reaper.until_drained()?;
+    let elsewhere = unique("elsewhere");
+    reaper.store()?.create_bucket(&elsewhere)?.write("page/0.json", r#"["b.png"]"#)?;
+    reaper.db.run(&format!(
+        "DELETE FROM storage_reaper.settlement; SELECT storage_reaper.alter_backend('media', bucket => '{elsewhere}')"
+    ))?;
+    reaper.db.run(enqueue)?;
+    reaper.until_drained()?;
+    let kept = "SELECT locator FROM storage_reaper.history WHERE outcome = 'kept'";
+    assert_eq!(reaper.db.rows(kept)?, ["b.png"]);
+    Ok(())
+}
+
+#[test]
+fn documents_and_a_fence_wait_for_each_other() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.images()?;
+    reaper.db.run("SELECT storage_reaper.attach('image', 'url', backend => 'media', fence => true)")?;
+    reaper.add_images(&["a.png", "b.png"])?;
+    pages(&mut reaper, &[r#"["a.png"]"#])?;
+    reaper.arm()?;
+    let mut writer = reaper.cluster.database("shop")?;
+    writer.run("BEGIN; INSERT INTO image (url) VALUES ('c.png')")?;
+    reaper.db.run("DELETE FROM image")?;
+    // The objects are marked, or about to be, and wait for the writer; more come.
+    reaper.db.run("INSERT INTO image (url) VALUES ('d.png'); DELETE FROM image")?;
+    writer.run("COMMIT")?;
+    reaper.until_drained()?;
+    assert_eq!(reaper.outcomes()?.len(), 3);
+    assert_eq!(reaper.outcomes()?[..2], ["a.png|kept", "b.png|deleted"]);
+    Ok(())
+}
+
+#[test]
+fn a_table_of_documents_that_cannot_be_listed_stops_deletions_in_silence() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.images()?;
+    reaper.add_images(&["a.png", "b.png"])?;
+    pages(&mut reaper, &["[]"])?;
+    reaper.db.run("CREATE ROLE author; ALTER TABLE page OWNER TO author")?;
+    reaper.arm()?;
+    reaper.db.run("DELETE FROM image WHERE url = 'a.png'")?;
+    reaper.until_drained()?;
+    reaper.db.run("ALTER TABLE page ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; DELETE FROM image")?;
+    reaper.until("the fault shows", "SELECT sources_faulty = 1 FROM storage_reaper.status")?;
+    wait::stays(Duration::from_millis(300), "the object is there", || reaper.bucket()?.exists("b.png"))?;
+    reaper.db.run("ALTER ROLE author BYPASSRLS; SELECT storage_reaper.wake()")?;
+    reaper.until_drained()?;
+    reaper.until("the fault is gone", "SELECT sources_faulty = 0 FROM storage_reaper.status")
+}
+
+#[test]
+fn one_document_is_asked_for_as_often_as_rows_name_it() -> Result<()> {
+    let server = FaultServer::start()?;
+    let mut reaper = Reaper::facing(&server, "")?;
+    reaper.images()?;
+    reaper.db.run(PAGE)?;
+    reaper.db.run("INSERT INTO page SELECT n, CASE n % 2 WHEN 0 THEN 'same.json' ELSE 's3://bucket/same.json' END FROM generate_series(1, 500) n")?;
+    reaper.db.run(PROTECT)?;
+    reaper.arm()?;
+    server.answer_next(Answer::of(200, "[]"));
+    reaper.add_images(&["a.png"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    let requests: Vec<String> = server.requests().into_iter().map(|request| request.method).collect();
+    assert_eq!(requests, ["GET", "DELETE"]);
+    Ok(())
+}
+
+#[test]
+fn an_id_that_a_document_spells_otherwise_protects_nothing() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.db.run(
+        r#"CREATE TABLE photo (id uuid PRIMARY KEY, key text); CREATE INDEX ON photo (storage_reaper.fingerprint(key));
+           SELECT storage_reaper.attach('photo', 'key', backend => 'media');
+           INSERT INTO photo VALUES ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '1.png'), ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12', '2.png'),
+                                    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a13', '3.png');
+           CREATE TABLE doc (meta jsonb); INSERT INTO doc VALUES ('{"photo": "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"}');
+           SELECT storage_reaper.protect('doc', 'meta', row_of => 'photo.key', allow_scan => true)"#,
+    )?;
+    reaper.bucket()?.put_all(&["1.png", "2.png", "3.png"])?;
+    reaper.bucket()?.write("page/0.json", r#"["A0EEBC999C0B4EF8BB6D6BB9BD380A12"]"#)?;
+    reaper.db.run(PAGE)?;
+    reaper.db.run("INSERT INTO page VALUES (0, 'page/0.json')")?;
+    reaper.db.run(&PROTECT.replace("document", "row_of => 'photo.key', document"))?;
+    reaper.arm()?;
+    reaper.db.run("DELETE FROM photo")?;
+    reaper.until_drained()?;
+    assert_eq!(reaper.outcomes()?, ["1.png|kept", "2.png|kept", "3.png|deleted"]);
     Ok(())
 }

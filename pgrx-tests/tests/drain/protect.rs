@@ -165,3 +165,29 @@ fn a_detached_partition_protects_nothing_any_more() -> Result<()> {
     assert!(!reaper.bucket()?.exists("d.png")?);
     Ok(())
 }
+
+#[test]
+fn a_partition_that_leaves_while_it_is_locked_protects_nothing() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.images()?;
+    reaper.add_images(&["a.png", "b.png"])?;
+    reaper.db.run(
+        "CREATE TABLE page (id int, url text) PARTITION BY RANGE (id);
+         CREATE TABLE page_0 PARTITION OF page FOR VALUES FROM (0) TO (10); INSERT INTO page VALUES (1, 'a.png');
+         SELECT storage_reaper.protect('page', 'url', backend => 'media', allow_scan => true)",
+    )?;
+    reaper.db.run("DELETE FROM image")?;
+    // Begun after the capture, so that nobody waits for its end.
+    let mut owner = reaper.cluster.database("shop")?;
+    owner.run("BEGIN; ALTER TABLE page DETACH PARTITION page_0")?;
+    reaper.arm()?;
+    // It knows the partition as one of the table's, and waits for both.
+    reaper.until(
+        "the check waits",
+        "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = 'page'::regclass",
+    )?;
+    owner.run("COMMIT")?;
+    reaper.until_drained()?;
+    assert_eq!(reaper.outcomes()?, ["a.png|kept", "b.png|deleted"]);
+    Ok(())
+}

@@ -107,9 +107,8 @@ impl Drain {
             Some(Honour::No) => false,
             Some(Honour::Unknown) | None => return,
         };
-        let id = backend.id;
-        let written = transaction::run("storage_reaper: record a probe", SHORT, move || {
-            backend::set_honours_if_match(id, honours)
+        let written = transaction::run("storage_reaper: record a probe", SHORT, || {
+            backend::set_honours_if_match(backend, honours)
         });
         match written {
             Ok(true) if !honours => log!(

@@ -49,7 +49,8 @@ impl Drain {
                 return;
             }
             let Some(flight) = self.next_closed(now) else {
-                if self.documents.is_behind {
+                // A check may have found out that something has to be read first.
+                if self.documents.are_awaited() {
                     continue;
                 }
                 return;
@@ -172,21 +173,24 @@ impl Drain {
         let checked = self.guard.check(&candidates, &namespace, library, *read_since);
         let objects = candidates.into_iter().map(|candidate| candidate.object);
         match checked {
-            Ok(Checked::Unread) => {
-                (self.documents.exist, self.documents.is_behind) = (true, true);
+            Ok(unsure @ (Checked::Unread(_) | Checked::Changed)) => {
                 let asked: Vec<_> = places.into_iter().zip(objects).collect();
                 asked.into_iter().rev().for_each(|object| self.waiting.push_front(object));
+                if let Checked::Unread(unread) = unsure {
+                    self.documents_were_missed(unread, &shared(backends), now);
+                }
                 None
             }
             Ok(Checked::Sure(kept)) => {
                 self.doubts = 0;
+                self.documents.were_current();
                 for (&object, by) in &kept {
                     let reason = format!("{} by {by}", Reason::Referenced.as_str());
                     self.decide(places[object], Fate::Settled(Outcome::Kept, Some(reason)));
                 }
                 let free = places.into_iter().zip(objects).enumerate();
                 let free = free.filter(|(object, _)| !kept.contains_key(object)).map(|(_, pair)| pair).collect();
-                Some((free, backends.into_iter().map(|backend| (backend.id, Arc::new(backend))).collect()))
+                Some((free, shared(backends)))
             }
             Err(doubt) => {
                 let asked: Vec<_> = places.into_iter().zip(objects).collect();
@@ -264,6 +268,10 @@ impl Drain {
         }
         self.aloft.insert(flight.id, flight);
     }
+}
+
+fn shared(backends: Vec<Backend>) -> Backends {
+    backends.into_iter().map(|backend| (backend.id, Arc::new(backend))).collect()
 }
 
 fn plan_objects(flight: i64, backend: &Arc<Backend>, objects: Vec<(Place, Object)>, limits: Limits) -> Plan {

@@ -8,9 +8,9 @@ use std::time::Instant;
 use pgrx::prelude::*;
 
 use crate::domain::backend::{Backend, BackendId};
+use crate::domain::discover::shown;
 use crate::domain::document::Digest;
-use crate::domain::outcome::Reason;
-use crate::domain::resolve::{Namespace, resolve};
+use crate::domain::object::Object;
 use crate::error::Result;
 use crate::guc;
 use crate::pg::snapshot;
@@ -19,16 +19,21 @@ use crate::s3::answer::Fault;
 use crate::s3::document::Document;
 use crate::s3::io::ReadJob;
 use crate::store::document::{self, Read};
-use crate::store::guard;
+use crate::store::guard::{self, Reference};
 
-use super::super::library::{Inventory, Library, Unread, with_documents};
+use super::super::guard::begin;
+use super::super::library::{Holding, Library, Unread, with_documents};
 use super::look::namespace;
 use super::{Drain, SHORT};
 
 /// Documents that one inventory lists, so that memory does not grow with their number.
-const LISTED: usize = 2000;
+const LISTED: usize = 20_000;
 /// Fingerprints that are kept in memory before they are written.
 const HELD: usize = 250_000;
+/// Checks in a row that met a document which had just come. If they come faster than they are read, nobody can be sure.
+const MISSES: u32 = 100;
+
+type Backends = HashMap<BackendId, Arc<Backend>>;
 
 /// What is known of documents, and what is being read.
 #[derive(Default)]
@@ -40,43 +45,61 @@ pub(super) struct Documents {
     pub claimed_at: Option<Instant>,
     /// All were read since.
     pub read_since: Option<Instant>,
-    /// A check met one that was not.
-    pub is_behind: bool,
     /// Since when those are read that are being read.
     round: Option<Instant>,
     to_read: VecDeque<Asked>,
-    in_flight: HashMap<u64, Unread>,
+    in_flight: HashMap<u64, Asked>,
     /// Read, and not written down.
-    read: Vec<(Unread, Option<Read>)>,
+    read: Vec<(Asked, Option<Read>)>,
     trouble: Option<(Unread, String)>,
+    /// How many checks in a row met new ones.
+    misses: u32,
 }
 
-/// A document and where it is.
+/// A document that is to be read, and where it is.
 struct Asked {
     unread: Unread,
-    job: ReadJob,
+    object: Object,
+    digest: Digest,
+    backend: Arc<Backend>,
+    etag: Option<String>,
 }
 
 impl Documents {
     fn are_read(&self) -> bool {
-        !self.exist
-            || !self.is_behind && self.read_since.is_some_and(|read| self.claimed_at.is_none_or(|at| read >= at))
+        let is_late = |read: Instant| self.claimed_at.is_some_and(|at| read < at);
+        !self.exist || !self.is_reading() && self.read_since.is_some_and(|read| !is_late(read))
+    }
+
+    /// Whether something has to be read before the next check.
+    pub fn are_awaited(&self) -> bool {
+        !self.are_read()
+    }
+
+    /// Whether answers are awaited, or questions wait for their turn.
+    pub fn is_reading(&self) -> bool {
+        !self.to_read.is_empty() || !self.in_flight.is_empty()
     }
 
     /// Nothing of what was asked for will be answered, or is wanted.
     pub fn forget_questions(&mut self) {
         self.to_read.clear();
         self.in_flight.clear();
+        self.read.clear();
+        self.trouble = None;
         self.round = None;
+    }
+
+    /// A check was sure of all documents.
+    pub fn were_current(&mut self) {
+        self.misses = 0;
     }
 }
 
-/// What is needed to ask for documents.
+/// What an inventory finds, and what is needed to ask for it.
 struct Listed {
-    inventory: Inventory,
-    namespace: Namespace,
+    unread: Vec<Unread>,
     backends: Vec<Backend>,
-    defaults: HashMap<i32, Option<BackendId>>,
     etags: HashMap<(i32, Digest), String>,
     exist: bool,
 }
@@ -96,150 +119,199 @@ impl Drain {
     /// Asks for as many as may be asked for at once. Says whether answers are awaited.
     fn ask_for_documents(&mut self) -> bool {
         while self.documents.in_flight.len() < guc::concurrency()
-            && let Some(Asked { unread, mut job }) = self.documents.to_read.pop_front()
+            && let Some(asked) = self.documents.to_read.pop_front()
         {
             self.next_job += 1;
-            job.id = self.next_job;
-            self.documents.in_flight.insert(job.id, unread);
-            self.io.read(job);
+            self.io.read(ReadJob {
+                id: self.next_job,
+                backend: Arc::clone(&asked.backend),
+                object: asked.object.clone(),
+                etag: asked.etag.clone(),
+                reading: asked.unread.reading.clone(),
+                limit: guc::document_size_limit(),
+            });
+            self.documents.in_flight.insert(self.next_job, asked);
         }
         !self.documents.in_flight.is_empty()
     }
 
     /// Goes through the rows for documents that were not read in time; when there are none, all are read.
     fn list_documents(&mut self, now: Instant) {
-        // What a check has met is read beside the others, which are read already.
-        let since = *self.documents.round.get_or_insert(match self.documents.read_since {
-            Some(since) if self.documents.is_behind && self.documents.claimed_at.is_none_or(|at| since >= at) => since,
-            _ => Instant::now(),
-        });
-        let library = &mut self.documents.library;
-        match transaction::run("storage_reaper: list documents", guc::guard_timeout(), || list(library, since)) {
-            Ok(Listed { exist, .. }) if !exist => {
-                self.documents =
-                    Documents { library: std::mem::take(&mut self.documents.library), ..Documents::default() };
+        let since = *self.documents.round.get_or_insert_with(Instant::now);
+        let (library, mut asked) = (&mut self.documents.library, None);
+        let listed = transaction::run("storage_reaper: list documents", SHORT, || list(library, since, &mut asked));
+        match listed {
+            Ok(Listed { exist: false, .. }) => {
+                self.documents.forget_questions();
+                (self.documents.exist, self.documents.misses) = (false, 0);
             }
-            Ok(listed) if listed.inventory.unread.is_empty() => {
+            Ok(listed) if listed.unread.is_empty() => {
                 self.documents.read_since = Some(since);
-                self.documents.is_behind = false;
                 self.documents.round = None;
             }
-            Ok(listed) => self.line_up(listed, now),
-            Err(failure) => self.documents_in_doubt(None, failure, now),
+            Ok(Listed { unread, backends, etags, .. }) => {
+                let backends: Backends = backends.into_iter().map(|backend| (backend.id, Arc::new(backend))).collect();
+                self.line_up(unread, &backends, etags, now);
+            }
+            Err(failure) => self.documents_in_doubt(asked, failure, now),
         }
     }
 
-    fn line_up(&mut self, listed: Listed, now: Instant) {
-        let Listed { inventory, namespace, backends, defaults, mut etags, .. } = listed;
-        let backends: HashMap<BackendId, Arc<Backend>> =
-            backends.into_iter().map(|backend| (backend.id, Arc::new(backend))).collect();
-        for unread in inventory.unread {
-            let default = defaults.get(&unread.source_id).copied().flatten();
-            let found = resolve(&unread.locator, &namespace, default).and_then(|object| {
-                let backend = backends.get(&object.backend).cloned().ok_or(Reason::NoBackend)?;
-                Ok((object, backend))
-            });
-            let (object, backend) = match found {
+    /// A check has met documents that came since the last inventory, or were never listed: they are read beside the others.
+    pub(super) fn documents_were_missed(&mut self, unread: Vec<Unread>, backends: &Backends, now: Instant) {
+        self.documents.exist = true;
+        if self.documents.read_since.is_none() {
+            return;
+        }
+        self.documents.misses += 1;
+        match unread.first() {
+            Some(first) if self.documents.misses > MISSES => {
+                let message = "documents come faster than they are read".to_owned();
+                let failure = Failure { code: PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, message };
+                self.documents_in_doubt(Some((first.source_id, first.title.clone())), failure, now);
+            }
+            _ => {
+                self.documents.round = self.documents.read_since;
+                self.line_up(unread, backends, HashMap::new(), now);
+            }
+        }
+    }
+
+    fn line_up(
+        &mut self,
+        unread: Vec<Unread>,
+        backends: &Backends,
+        mut etags: HashMap<(i32, Digest), String>,
+        now: Instant,
+    ) {
+        for unread in unread {
+            let (object, digest) = match unread.found.clone() {
                 Ok(found) => found,
                 Err(reason) => return self.document_failed(unread, &reason.to_string(), now),
             };
-            let Some(reading) = self.documents.library.reading(unread.source_id).cloned() else { continue };
-            let etag = etags.remove(&(unread.source_id, Digest::of(&unread.locator)));
-            let job = ReadJob { id: 0, backend, object, etag, reading, limit: guc::document_size_limit() };
-            self.documents.to_read.push_back(Asked { unread, job });
+            // Gone in the meantime: the next check resolves it anew.
+            let Some(backend) = backends.get(&object.backend).cloned() else { continue };
+            let etag = etags.remove(&(unread.source_id, digest));
+            self.documents.to_read.push_back(Asked { unread, object, digest, backend, etag });
         }
     }
 
     /// What an answer says of a document.
     pub(super) fn document_answered(&mut self, id: u64, result: std::result::Result<Document, Fault>, now: Instant) {
-        let Some(unread) = self.documents.in_flight.remove(&id) else { return };
+        let Some(asked) = self.documents.in_flight.remove(&id) else { return };
         match result {
-            Ok(Document::Unchanged) => self.documents.read.push((unread, None)),
+            Ok(Document::Unchanged) => self.documents.read.push((asked, None)),
             Ok(Document::Read { etag, prints }) => {
-                let read = Read { source_id: unread.source_id, locator: unread.locator.clone(), etag, prints };
-                self.documents.read.push((unread, Some(read)));
+                let read = Read {
+                    source_id: asked.unread.source_id,
+                    digest: asked.digest,
+                    object: asked.object.clone(),
+                    reading: asked.unread.reading.clone(),
+                    etag,
+                    prints,
+                };
+                self.documents.read.push((asked, Some(read)));
             }
-            Ok(Document::Unreadable(why)) => self.documents.trouble = Some((unread, why)),
-            Err(fault) => self.documents.trouble = Some((unread, fault.message)),
+            Ok(Document::Unreadable(why)) => self.documents.trouble = Some((asked.unread, why)),
+            Err(fault) => self.documents.trouble = Some((asked.unread, fault.message)),
         }
-        let is_last = self.documents.in_flight.is_empty() && self.documents.to_read.is_empty();
-        let held: usize =
-            self.documents.read.iter().filter_map(|(_, read)| read.as_ref()).map(|read| read.prints.len()).sum();
-        if is_last || held > HELD || self.documents.trouble.is_some() {
+        if self.documents.trouble.is_some() {
+            // The others are in vain.
+            self.documents.to_read.clear();
+        }
+        let prints = |(_, read): &(Asked, Option<Read>)| read.as_ref().map_or(0, |read| read.prints.len());
+        let is_much = self.documents.read.iter().map(prints).sum::<usize>() > HELD;
+        if is_much || !self.documents.is_reading() {
             self.write_documents(now);
         }
-        if self.documents.in_flight.is_empty()
+        if !self.documents.is_reading()
             && let Some((unread, why)) = self.documents.trouble.take()
         {
             self.document_failed(unread, &why, now);
-        } else if self.documents.trouble.is_some() {
-            // The others are in vain.
-            self.documents.to_read.clear();
         }
     }
 
     /// Writes down what was read. From then on it counts.
     fn write_documents(&mut self, now: Instant) {
-        let (read, since) = (std::mem::take(&mut self.documents.read), self.documents.round);
-        let library = &self.documents.library;
+        let Some(since) = self.documents.round else { return };
+        let read = std::mem::take(&mut self.documents.read);
         let written = transaction::run("storage_reaper: write documents", SHORT, || {
-            let new = read.iter().filter_map(|(_, read)| read.as_ref());
-            new.filter_map(|read| Some((read, library.reading(read.source_id)?)))
-                .try_for_each(|(read, reading)| document::save(read, reading))
+            read.iter().filter_map(|(_, read)| read.as_ref()).try_for_each(document::save)
         });
-        match (written, since) {
-            (Ok(()), Some(since)) => {
-                for (unread, _) in read {
-                    self.documents.library.note(unread.source_id, &unread.locator, since);
+        match written {
+            Ok(()) => {
+                for (Asked { unread, digest, .. }, _) in read {
+                    self.documents.library.note(unread.source_id, &unread.reading, digest, since);
+                }
+                // What a check had missed was read; an inventory ends its round itself.
+                if self.documents.round == self.documents.read_since && !self.documents.is_reading() {
+                    self.documents.round = None;
                 }
             }
-            // Nobody waits for them any more.
-            (Ok(()), None) => {}
-            (Err(failure), _) => self.be_quiet("could not write what documents name", &failure, now),
+            Err(failure) => {
+                let first = read.into_iter().next().map(|(asked, _)| (asked.unread.source_id, asked.unread.title));
+                self.documents_in_doubt(first, failure, now);
+            }
         }
     }
 
     fn document_failed(&mut self, unread: Unread, why: &str, now: Instant) {
-        let message = format!("document \"{}\" cannot be read: {why}", without_query(&unread.locator));
+        let document = match &unread.found {
+            Ok((object, _)) => object.to_string(),
+            Err(_) => shown(&unread.locator),
+        };
+        let message = format!("document \"{document}\" cannot be read: {why}");
         let failure = Failure { code: PgSqlErrorCode::ERRCODE_IO_ERROR, message };
-        self.documents_in_doubt(Some(unread), failure, now);
+        self.documents_in_doubt(Some((unread.source_id, unread.title)), failure, now);
     }
 
-    /// Nothing is deleted while a document cannot be read.
-    fn documents_in_doubt(&mut self, unread: Option<Unread>, failure: Failure, now: Instant) {
+    /// Nothing is deleted while a document cannot be read, or not be found.
+    fn documents_in_doubt(&mut self, of: Option<(i32, String)>, failure: Failure, now: Instant) {
         self.documents.forget_questions();
-        let (id, title) = unread.map_or((0, "documents".to_owned()), |unread| (unread.source_id, unread.title));
+        self.documents.misses = 0;
+        let (id, title) = of.unwrap_or_default();
         let doubt = self.guard.fail(id, title, failure);
         self.doubt(Vec::new(), &doubt, now);
     }
 }
 
-/// Keys of signatures do not belong in a log.
-fn without_query(locator: &str) -> &str {
-    locator.split(['?', '#']).next().unwrap_or_default()
-}
-
-fn list(library: &mut Library, since: Instant) -> Result<Listed> {
+/// Goes through the rows of all references with documents. `asked` says with which it is at work.
+fn list(library: &mut Library, since: Instant, asked: &mut Option<(i32, String)>) -> Result<Listed> {
     let references = guard::references()?;
-    let exist = with_documents(&references).next().is_some();
+    let (namespace, backends) = namespace()?;
+    let mut note = |reference: &Reference| {
+        *asked = Some((reference.source_id, reference.title.clone()));
+        begin(reference);
+    };
     for (reference, _) in with_documents(&references) {
+        note(reference);
         guard::lock(reference)?;
     }
-    let inventory = snapshot::renewed(|| library.take_inventory(&references, since, LISTED))?;
-    for (source_id, digests) in &inventory.stale {
+    library.begin_inventory()?;
+    let mut unread = Vec::new();
+    snapshot::renewed(|| {
+        for (reference, documents) in with_documents(&references) {
+            note(reference);
+            let holding = Holding { reference, documents, namespace: &namespace };
+            unread.extend(library.unread(holding, since, LISTED - unread.len().min(LISTED))?);
+        }
+        Ok::<_, crate::error::Error>(())
+    })?;
+    *asked = None;
+    // Whoever has something to read comes back.
+    let stale = if unread.is_empty() { library.take_stale() } else { Vec::new() };
+    for (source_id, digests) in &stale {
         document::remove(*source_id, digests)?;
     }
     let mut etags = HashMap::new();
     for (reference, documents) in with_documents(&references) {
         let id = reference.source_id;
-        let of_it = inventory.unread.iter().filter(|unread| unread.source_id == id);
-        let digests: Vec<Digest> = of_it.map(|unread| Digest::of(&unread.locator)).collect();
+        let of_it = unread.iter().filter(|unread| unread.source_id == id);
+        let digests: Vec<Digest> = of_it.filter_map(|unread| Some(unread.found.as_ref().ok()?.1)).collect();
         if !digests.is_empty() {
             let known = document::etags(id, &documents.reading, &digests)?;
             etags.extend(known.into_iter().map(|(digest, etag)| ((id, digest), etag)));
         }
     }
-    let defaults = with_documents(&references).map(|(reference, _)| (reference.source_id, reference.backend)).collect();
-    let (namespace, backends) = namespace()?;
-    Ok(Listed { inventory, namespace, backends, defaults, etags, exist })
+    Ok(Listed { unread, backends, etags, exist: with_documents(&references).next().is_some() })
 }
