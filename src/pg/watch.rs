@@ -28,6 +28,13 @@ pub fn take_changes() -> Option<Vec<pg_sys::Oid>> {
     Some(CHANGED.take())
 }
 
+/// Grows whenever this backend hears that something in the catalog changed, which it does at the latest when it gets a lock
+/// that the change had to have.
+pub fn catalog_changes() -> u64 {
+    // SAFETY: a plain read of a counter, on the main thread, which alone changes it.
+    unsafe { pg_sys::SharedInvalidMessageCounter }
+}
+
 /// Tells every backend that what is known of `relation` is out of date, from the next commit on.
 pub fn announce(relation: pg_sys::Oid) {
     // SAFETY: raises only for a relation that does not exist, which callers have just read from the catalog.

@@ -16,10 +16,15 @@ pub enum State {
 }
 
 /// The switches that the worker honours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switches {
     pub state: State,
+    /// All of it.
     pub paused: bool,
+    /// The paused or held sources, and the paused backends as negative numbers, in order.
+    pub stopped: Vec<i32>,
+    /// The backends that are held.
+    pub held: Vec<i32>,
 }
 
 /// Reads the switches.
@@ -30,9 +35,11 @@ pub fn switches() -> Result<Switches> {
             "disarmed" => State::Disarmed,
             _ => State::Observe,
         };
-        Ok(Switches { state, paused: row.required("paused")? })
+        let (stopped, held) = (row.required("stopped")?, row.required("held")?);
+        Ok(Switches { state, paused: row.required("paused")?, stopped, held })
     })?;
-    Ok(found.into_iter().next().unwrap_or(Switches { state: State::Observe, paused: true }))
+    let shut = Switches { state: State::Observe, paused: true, stopped: Vec::new(), held: Vec::new() };
+    Ok(found.into_iter().next().unwrap_or(shut))
 }
 
 /// Binds arming to this database.
@@ -48,17 +55,4 @@ pub fn disarm() -> Result<()> {
 /// Pauses or resumes everything.
 pub fn set_paused(paused: bool) -> Result<()> {
     spi::execute(include_str!("../../sql/queries/control_set_paused.sql"), &[paused.into()]).map(drop)
-}
-
-/// Whether the extension is installed in this database.
-pub fn is_installed() -> Result<bool> {
-    Ok(spi::read(include_str!("../../sql/queries/is_installed.sql"), &[], |row| row.required("installed"))?
-        .first()
-        .copied()
-        .unwrap_or(false))
-}
-
-/// The paused sources and backends (as negative numbers), in order.
-pub fn paused() -> Result<Vec<i32>> {
-    spi::read(include_str!("../../sql/queries/paused.sql"), &[], |row| row.required("id"))
 }

@@ -131,11 +131,6 @@ pub fn set_honours_if_match(backend: &Backend, honours: bool) -> Result<bool> {
     Ok(spi::execute(statement, &[backend.id.0.into(), honours.into(), place.0.into(), place.1.into()])? > 0)
 }
 
-/// The backends that are held.
-pub fn held() -> Result<Vec<i32>> {
-    spi::read(include_str!("../../sql/queries/backend_held.sql"), &[], |row| row.required("id"))
-}
-
 /// Records why nothing is sent to a backend, or that it works again.
 pub fn set_held(id: BackendId, reason: Option<&str>) -> Result<()> {
     spi::execute(include_str!("../../sql/queries/backend_set_held.sql"), &[id.0.into(), reason.into()]).map(drop)

@@ -21,9 +21,9 @@ use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
 use crate::domain::object::Object;
 use crate::guc;
-use crate::pg::{signals, transaction};
+use crate::pg::{signals, transaction, utility};
 use crate::s3::io::{Io, Settings};
-use crate::store::{armed, settle};
+use crate::store::settle;
 
 use super::breaker::Breaker;
 use super::circuit::Circuits;
@@ -304,10 +304,11 @@ impl Drain {
             return;
         }
         self.trim_at = now + TRIM_EVERY;
-        let trimmed = transaction::run("storage_reaper: trim history", SHORT, || match armed::is_installed()? {
-            true => settle::forget_history(guc::history_retention()),
-            false => Ok(0),
-        });
+        let trimmed =
+            transaction::run("storage_reaper: trim history", SHORT, || match utility::extension_is_installed() {
+                true => settle::forget_history(guc::history_retention()),
+                false => Ok(0),
+            });
         match trimmed {
             Ok(removed) if removed >= settle::FORGOTTEN_AT_ONCE => self.trim_at = now,
             Ok(_) => {}

@@ -10,8 +10,8 @@ use crate::domain::fold::fingerprint;
 use crate::domain::object::Object;
 use crate::domain::resolve::{Namespace, Prints, keys_may_mean, may_name, prints};
 use crate::guc;
-use crate::pg::snapshot;
 use crate::pg::transaction::{self, Failure};
+use crate::pg::{snapshot, watch};
 use crate::store::document;
 use crate::store::guard::{self, Asks, Documents, Reference, Sharing};
 use crate::store::locator_sql::SPELLINGS;
@@ -100,6 +100,8 @@ impl Guard {
         read_since: Option<Instant>,
     ) -> Result<Checked, Doubt> {
         let (mut asked, mut is_fenced) = (Vec::new(), false);
+        // Read before the snapshot on which the references are.
+        let known_changes = watch::catalog_changes();
         let found = transaction::run("storage_reaper: guard", guc::guard_timeout(), || {
             // Nothing is declared while a flight is closed, so the references stay these.
             let references = guard::references()?;
@@ -114,7 +116,7 @@ impl Guard {
             asked.clear();
             snapshot::renewed(|| {
                 // Before it was locked, a partition may have left, or a table taken another's name.
-                if guard::references()? != references {
+                if watch::catalog_changes() != known_changes && guard::references()? != references {
                     return Ok(Checked::Changed);
                 }
                 let mut kept = Kept::new();

@@ -8,8 +8,8 @@ use crate::domain::flight::{Marks, object_marks, row_mark, share_mark};
 use crate::domain::object::Object;
 use crate::domain::resolve::Namespace;
 use crate::guc;
-use crate::pg::{lock, shared, transaction};
-use crate::store::{armed, flight};
+use crate::pg::{lock, shared, transaction, utility};
+use crate::store::flight;
 
 use super::super::guard::Origin;
 use super::look::namespace;
@@ -246,7 +246,7 @@ impl Drain {
         }
         let (has_adopted, linger) = (self.has_adopted, guc::fence_linger());
         let left = transaction::run("storage_reaper: tidy flights", SHORT, move || {
-            if !armed::is_installed()? {
+            if !utility::extension_is_installed() {
                 return Ok(None);
             }
             if !has_adopted {

@@ -13,7 +13,7 @@ use crate::domain::segment::Segment;
 use crate::domain::template::is_within;
 use crate::error::Result;
 use crate::guc;
-use crate::pg::{lock, transaction, wait};
+use crate::pg::{lock, transaction, utility, wait};
 use crate::store::armed::{self, State};
 use crate::store::entry::{self, Claimed, Except, Outlook};
 use crate::store::{backend, location};
@@ -175,13 +175,14 @@ struct Switched {
 }
 
 fn gate() -> Result<Switched> {
-    if !armed::is_installed()? {
+    if !utility::extension_is_installed() {
         return Ok(Switched { gate: Gate::Shut, disarmed: false });
     }
     let switches = armed::switches()?;
     let is_open = switches.state == State::Armed && !switches.paused;
-    let gate = if is_open { Gate::Open { paused: armed::paused()?, held: backend::held()? } } else { Gate::Shut };
-    Ok(Switched { gate, disarmed: switches.state == State::Disarmed })
+    let disarmed = switches.state == State::Disarmed;
+    let gate = if is_open { Gate::Open { paused: switches.stopped, held: switches.held } } else { Gate::Shut };
+    Ok(Switched { gate, disarmed })
 }
 
 fn find(except: &Except, limit: i64, limits: Option<&Limits>, breaker: &mut Breaker) -> Result<Found> {

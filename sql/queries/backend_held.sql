@@ -1,1 +1,0 @@
-SELECT b.id FROM storage_reaper.backend b WHERE b.held_since IS NOT NULL

@@ -1,1 +1,0 @@
-SELECT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'storage_reaper') AS installed
