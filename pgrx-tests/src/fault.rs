@@ -194,7 +194,9 @@ impl Shared {
             let Some(status) = answer.status else { return Ok(()) };
             let more: String = answer.headers.iter().map(|line| format!("{line}\r\n")).collect();
             let length = answer.body.len();
-            let text = format!("HTTP/1.1 {status} Scripted\r\nContent-Length: {length}\r\n{more}\r\n{}", answer.body);
+            // An answer without a body has no length either.
+            let length = if status == 304 { String::new() } else { format!("Content-Length: {length}\r\n") };
+            let text = format!("HTTP/1.1 {status} Scripted\r\n{length}{more}\r\n{}", answer.body);
             writer.write_all(text.as_bytes())?;
         }
         Ok(())

@@ -131,7 +131,7 @@ COMMENT ON TABLE storage_reaper.entry IS 'Private. The outbox: up to 1000 object
 
 CREATE TABLE storage_reaper.document (
     source_id  integer NOT NULL,
-    -- SHA-256 of endpoint, bucket and key, in hexadecimal: elsewhere it is another document.
+    -- SHA-256 of backend, endpoint, bucket and key, in hexadecimal: elsewhere it is another document.
     digest     text NOT NULL,
     backend_id integer NOT NULL,
     bucket     text NOT NULL,

@@ -16,7 +16,7 @@ use crate::domain::segment::Segment;
 use crate::error::{Error, Result};
 use crate::pg::subtransaction;
 use crate::store::guard::{self, Asks, Documents};
-use crate::store::{backend, document, location, objects};
+use crate::store::{backend, document, location, objects, source};
 
 use super::required;
 
@@ -136,6 +136,13 @@ fn lines_about(locator: &str) -> Result<Vec<Line>> {
             let which = if ids.is_empty() { "a row".to_owned() } else { format!("row {}", ids.join(", ")) };
             let detail = format!("{which} of {table} still names it: it would be kept");
             lines.push((object, "referenced".to_owned(), Some(reference.name.clone()), Some(detail), None));
+        }
+    }
+    // What the worker alone can find out, such as a document that it cannot read.
+    for (name, fault) in source::faults()? {
+        if !lines.iter().any(|(_, state, of, ..)| state == "in doubt" && of.as_ref() == Some(&name)) {
+            let detail = format!("nothing is deleted: {fault}");
+            lines.push((None, "in doubt".to_owned(), Some(name), Some(detail), None));
         }
     }
     lines.extend(objects::known(asked)?.into_iter().map(|known| {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use pgrx::pg_sys;
 
 use crate::domain::backend::BackendId;
-use crate::domain::flight::{Flight, Marks, Step, Written, row_ids, row_mark, share_mark, text_marks};
+use crate::domain::flight::{Flight, Marks, Step, Written, row_mark, share_mark, text_marks};
 use crate::error::Result;
 use crate::guc;
 use crate::pg::cursor::{self, Sight};
@@ -106,10 +106,7 @@ fn named_by(trigger: &Trigger, which: Rows, source: i32, naming: &Naming, is_mar
             |own: &mut dyn Iterator<Item = i64>| found.fingerprints.extend(own.filter(|mark| is_marked(mark)));
         match (locator, &naming.row_of) {
             (Some(text), None) => add(&mut text_marks(text, backend).into_iter()),
-            (Some(id), Some(sources)) => {
-                let ids = row_ids(id);
-                add(&mut sources.iter().flat_map(|source| ids.iter().map(|id| row_mark(*source, id))));
-            }
+            (Some(id), Some(sources)) => add(&mut sources.iter().map(|source| row_mark(*source, id))),
             (None, _) => {}
         }
         add(&mut shares.into_iter().map(|value| share_mark(source, value)));

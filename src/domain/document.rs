@@ -60,9 +60,10 @@ pub struct Reading {
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of a place: the same key elsewhere is another document.
+    /// Of a place: the same key elsewhere is another document, and so it is for another backend, whose rights may differ.
     pub fn of(endpoint: &str, object: &Object) -> Self {
         let mut hasher = sha2::Sha256::new();
+        hasher.update(object.backend.0.to_le_bytes());
         for part in [endpoint, &object.bucket, &object.key] {
             hasher.update(part.len().to_le_bytes());
             hasher.update(part.as_bytes());

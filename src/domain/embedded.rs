@@ -30,7 +30,7 @@ const MOST_NESTED: usize = 3;
 
 /// Every text that may be meant as a URL.
 pub fn urls(text: &str) -> Vec<String> {
-    urls_within(text, MOST_BYTES).urls
+    find(text, Found { most_bytes: MOST_BYTES, stops: false, ..Found::default() }).urls
 }
 
 /// Texts that may be meant as URLs.
@@ -38,13 +38,16 @@ pub struct Urls {
     pub urls: Vec<String>,
     /// How long they are together, as often as they were found.
     pub bytes: usize,
-    /// There were more, and of some URLs only the shortest reading was taken.
+    /// There were more.
     pub is_cut: bool,
 }
 
 /// The same, until they are so many bytes.
 pub fn urls_within(text: &str, most_bytes: usize) -> Urls {
-    let mut found = Found { urls: BTreeSet::new(), bytes: 0, most_bytes };
+    find(text, Found { most_bytes, stops: true, ..Found::default() })
+}
+
+fn find(text: &str, mut found: Found) -> Urls {
     let mut unescaped = vec![Cow::Borrowed(text)];
     while let Some(last) = unescaped.last().filter(|last| last.contains('\\') && unescaped.len() <= MOST_NESTED) {
         let plain = without_backslashes(last);
@@ -59,10 +62,13 @@ pub fn urls_within(text: &str, most_bytes: usize) -> Urls {
     Urls { bytes: found.bytes, is_cut: found.is_full(), urls: found.urls.into_iter().collect() }
 }
 
+#[derive(Default)]
 struct Found {
     urls: BTreeSet<String>,
     bytes: usize,
     most_bytes: usize,
+    /// Nothing more is looked for once there are so many; else only what is shortest.
+    stops: bool,
 }
 
 impl Found {
@@ -74,6 +80,9 @@ impl Found {
     fn add_trimmed(&mut self, mut url: &str) {
         self.add(url);
         while let Some(shorter) = url.strip_suffix(TRAILING) {
+            if self.is_full() {
+                return self.add(url.trim_end_matches(TRAILING));
+            }
             url = shorter;
             self.add(url);
         }
@@ -94,6 +103,9 @@ impl Found {
 fn collect(text: &str, found: &mut Found) {
     let starts = starts(text);
     for (place, &start) in starts.iter().enumerate() {
+        if found.is_full() && found.stops {
+            return;
+        }
         // What no URL can reach is not looked at, or long lines would cost their length for each URL.
         let mut reach = (start + LONGEST).min(text.len());
         if found.is_full() {
@@ -111,7 +123,7 @@ fn collect(text: &str, found: &mut Found) {
         let mut blanks = 0;
         for (at, separator) in whole[scheme..].match_indices(SOMETIMES) {
             blanks += usize::from(separator == " ");
-            if blanks > MOST_BLANKS {
+            if blanks > MOST_BLANKS || found.is_full() {
                 break;
             }
             found.add_trimmed(&whole[..scheme + at]);

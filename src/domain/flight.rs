@@ -15,7 +15,7 @@ use std::rc::Rc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::backend::BackendId;
-use super::fold::fingerprint;
+use super::fold::{self, fingerprint};
 use super::object::Object;
 use super::resolve::{Namespace, keys_may_mean, prints};
 
@@ -94,20 +94,7 @@ fn key_mark(print: i64, default_backend: Option<BackendId>) -> i64 {
 /// The mark of a row, for references that hold ids of rows. Blanks at the end make no difference: character(n) has them, and
 /// loses them as text.
 pub fn row_mark(source: i32, row_id: &str) -> i64 {
-    xxh3_64(format!("row {source} {}", row_id.trim_end_matches(' ')).as_bytes()).cast_signed()
-}
-
-/// The ids of rows that a text may mean: documents spell a uuid in either case and without hyphens, and a number with a
-/// fraction of nothing.
-pub fn row_ids(text: &str) -> Vec<String> {
-    let mut ids = vec![text.to_owned()];
-    let digits: String = text.chars().filter(|letter| *letter != '-').collect::<String>().to_ascii_lowercase();
-    if digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
-        ids.push(parts.join("-"));
-    }
-    ids.extend(text.strip_suffix(".0").map(str::to_owned));
-    ids
+    xxh3_64(format!("row {source} {}", fold::row_id(row_id.trim_end_matches(' '))).as_bytes()).cast_signed()
 }
 
 /// The mark of a value by which rows of a source share objects.
@@ -215,10 +202,11 @@ mod tests {
     #[test]
     fn an_id_of_a_row_that_is_spelled_otherwise_is_missed() {
         let id = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
-        for text in [id.to_owned(), id.to_uppercase(), id.replace('-', ""), id.replace('-', "").to_uppercase()] {
-            assert!(row_ids(&text).iter().any(|found| found == id), "{text}");
+        for text in [id.to_uppercase(), id.replace('-', ""), "A0eeBC99-9c0b-4ef8-bb6d-6bb9bd380a11".to_owned()] {
+            assert_eq!((row_mark(1, &text), fingerprint(&text)), (row_mark(1, id), fingerprint(id)), "{text}");
         }
-        assert!(row_ids("17.0").contains(&"17".to_owned()) && row_ids("17") == ["17"]);
+        assert_eq!((row_mark(1, "17.00"), fingerprint("17.0")), (row_mark(1, "17"), fingerprint("17")));
+        assert_ne!(row_mark(1, "17.01"), row_mark(1, "17"));
     }
 
     proptest! {

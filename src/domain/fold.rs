@@ -26,9 +26,29 @@ pub fn fold(raw: &str) -> String {
     let folded = match split(&text) {
         Split::Store { place } => format!("s3:{}", tidy(place)),
         Split::Web { authority, path } => web(authority, path),
-        Split::Key => tidy(&text).into_owned(),
+        Split::Key => row_id(&tidy(&text)).into_owned(),
     };
     if is_nfc(&folded) { folded } else { folded.nfc().collect() }
+}
+
+/// One spelling for the ids of rows that documents spell in several: a uuid in either case, with hyphens or without, and a
+/// number with a fraction of nothing. Other texts stay.
+pub fn row_id(text: &str) -> Cow<'_, str> {
+    if let Some((whole, fraction)) = text.split_once('.') {
+        let digits = whole.strip_prefix('-').unwrap_or(whole);
+        let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let is_nothing = !fraction.is_empty() && fraction.bytes().all(|byte| byte == b'0');
+        return Cow::Borrowed(if is_whole && is_nothing { whole } else { text });
+    }
+    let is_long_enough = matches!(text.len(), 32 | 36);
+    if !is_long_enough || !text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+        return Cow::Borrowed(text);
+    }
+    let digits: String = text.chars().filter(|letter| *letter != '-').collect::<String>().to_ascii_lowercase();
+    if digits.len() != 32 {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned([&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-"))
 }
 
 /// With blanks for plus signs, which Amazon takes for them.

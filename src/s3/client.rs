@@ -12,7 +12,7 @@ use reqwest::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER,
     TRANSFER_ENCODING,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::verify::{Honour, Verify};
@@ -59,6 +59,8 @@ pub struct Client {
     settings: Settings,
     signers: Mutex<Signers>,
     pub(super) probed: Mutex<Probed>,
+    /// Documents are looked at one after the other.
+    reading: Semaphore,
 }
 
 /// The answer to a deletion.
@@ -93,7 +95,7 @@ impl Client {
             builder = builder.tls_certs_merge(authorities);
         }
         let http = builder.build().map_err(|error| error.without_url().to_string())?;
-        Ok(Self { http, settings, signers: Mutex::default(), probed: Mutex::default() })
+        Ok(Self { http, settings, signers: Mutex::default(), probed: Mutex::default(), reading: Semaphore::new(1) })
     }
 
     /// Sends a request, unless it is too late for it, and reads its answer.
@@ -138,7 +140,7 @@ impl Client {
         let signed = self.sign(backend, unsigned).await?;
         let limit = Limit { bytes: *limit, or_else: "it is larger than storage_reaper.document_size_limit" };
         let answer = self.exchange(signed, String::new(), limit).await?;
-        if !answer.has_end {
+        if answer.status == 200 && !answer.has_end {
             return Err(Fault::new(FaultKind::Malformed, "the answer does not say where it ends"));
         }
         let Exchanged { status, headers, body, .. } = answer;
@@ -147,7 +149,8 @@ impl Client {
             return Ok(Document::Unreadable("it is compressed".to_owned()));
         }
         let (version, was_read, reading) = (text(ETAG), etag.is_some(), reading.clone());
-        // A large one takes its time, and requests must not wait for it.
+        // A large one takes its time, and requests must not wait for it; several take their memory.
+        let _turn = self.reading.acquire().await;
         let read = tokio::task::spawn_blocking(move || document::read(status, &body, version, was_read, &reading));
         read.await.unwrap_or_else(|_| Ok(Document::Unreadable("it could not be looked at".to_owned())))
     }

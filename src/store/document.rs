@@ -34,7 +34,7 @@ pub fn known(source_id: i32, reading: &Reading) -> Result<Vec<Digest>> {
 pub fn etags(source_id: i32, reading: &Reading, digests: &[Digest]) -> Result<Vec<(Digest, String)>> {
     let hex: Vec<String> = digests.iter().map(|digest| digest.to_hex()).collect();
     let (format, member) = (reading.format.as_str(), reading.member.as_deref());
-    let arguments = [source_id.into(), hex.into(), format.into(), member.into()];
+    let arguments = [source_id.into(), hex.into(), format.into(), member.into(), reading.immutable.into()];
     let found = spi::read(include_str!("../../sql/queries/document_etags.sql"), &arguments, |row| {
         Ok((row.required::<String>("digest")?, row.required("etag")?))
     })?;

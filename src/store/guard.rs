@@ -30,8 +30,6 @@ pub struct Reference {
     pub asks: Asks,
     /// The table of those sources, and how to ask which of its rows are there.
     rows: Option<(pg_sys::Oid, String)>,
-    /// The type of its key.
-    id_type: Option<KeyType>,
     /// Writers of the table look for objects in flight.
     pub fenced: bool,
     allow_scan: bool,
@@ -77,8 +75,13 @@ pub struct Sharing {
 
 /// Everything that protects: attached tables, what is covered but not reached through them, and what is declared.
 pub fn references() -> Result<Vec<Reference>> {
+    references_on(Snapshot::Transaction)
+}
+
+/// The same as it is seen by somebody.
+pub fn references_on(snapshot: Snapshot) -> Result<Vec<Reference>> {
     let statement = include_str!("../../sql/queries/references.sql");
-    let found = spi::read_on(Snapshot::Transaction, statement, &[], |row| {
+    let found = spi::read_on(snapshot, statement, &[], |row| {
         let reference = reference(row)?;
         let (shares, documents) = (shares(row, &reference)?, documents(row, &reference)?);
         Ok([Some(reference), shares, documents])
@@ -122,10 +125,7 @@ fn reference(row: &spi::Row<'_>) -> Result<Reference> {
     let query = match (&asks, &locators) {
         // Without a source there is nobody to ask about, which is not the same as nothing.
         (Asks::RowIds(sources), _) if sources.is_empty() => None,
-        (Asks::RowIds(_), Some((sql, from))) => {
-            let key = if kind == Kind::RowIds { key_type("column_type")? } else { id_type };
-            sql.holding("$1::text[]", key, from)
-        }
+        (Asks::RowIds(_), Some((sql, from))) => sql.holding("$1::text[]", key_type("column_type")?, from),
         (_, Some((sql, from))) => Some(sql.sharing("$1::bigint[]", from)),
         _ => None,
     };
@@ -141,7 +141,6 @@ fn reference(row: &spi::Row<'_>) -> Result<Reference> {
         backend: row.optional("backend_id")?.map(BackendId),
         asks,
         rows,
-        id_type,
         fenced: row.required("fenced")?,
         allow_scan: row.required("allow_scan")?,
         relation: row.required("relation")?,
@@ -181,11 +180,6 @@ fn documents(row: &spi::Row<'_>, reference: &Reference) -> Result<Option<Referen
 }
 
 impl Reference {
-    /// How a document may spell the id of a row.
-    pub fn spellings(&self, id: &str) -> Vec<String> {
-        self.id_type.map_or_else(|| vec![id.to_owned()], |key| key.spellings(id))
-    }
-
     /// The query that `sharing` runs, for the fingerprints in `prints` (SQL of type bigint[]).
     pub(super) fn question(&self, prints: &str) -> Option<String> {
         self.locators.as_ref().map(|(sql, from)| sql.sharing(prints, from))

@@ -42,33 +42,6 @@ impl KeyType {
         }
     }
 
-    /// How a JSON document may spell a key: letters of a uuid in either case, and with or without its hyphens; a number with
-    /// a fraction of nothing.
-    pub fn spellings(self, id: &str) -> Vec<String> {
-        match self {
-            Self::Uuid => {
-                let plain = id.replace('-', "");
-                vec![id.to_uppercase(), plain.to_uppercase(), plain, id.to_owned()]
-            }
-            Self::Integer => vec![id.to_owned(), format!("{id}.0")],
-            Self::Text | Self::Padded | Self::Bytes => vec![id.to_owned()],
-        }
-    }
-
-    /// The same in SQL.
-    fn spellings_sql(self, id: &str) -> String {
-        let spellings = match self {
-            Self::Uuid => {
-                let plain = format!("pg_catalog.replace({id}, '-', '')");
-                vec![format!("pg_catalog.upper({id})"), format!("pg_catalog.upper({plain})"), plain, id.to_owned()]
-            }
-            Self::Integer => vec![id.to_owned(), format!("{id} || '.0'")],
-            Self::Text | Self::Padded | Self::Bytes => vec![id.to_owned()],
-        };
-        let prints: Vec<_> = spellings.iter().map(|text| format!("storage_reaper.fingerprint({text})")).collect();
-        format!("ARRAY[{}]", prints.join(", "))
-    }
-
     /// The type that holds all values, so that none is out of range.
     fn widest(self) -> &'static str {
         match self {
@@ -250,14 +223,14 @@ impl LocatorSql {
     }
 
     /// A query of those of the row ids in `ids` (SQL of type text[]) that a row of `from` holds: in a column of type `key`,
-    /// or as one of its strings.
+    /// or as one of its strings, however they are spelled.
     pub fn holding(&self, ids: &str, key: Option<KeyType>, from: &str) -> Option<String> {
         let filter = self.and_filter();
         match &self.locators {
             Locators::One(text) => Some(held(ids, key?, text.strip_suffix("::text")?, from, &filter)),
             Locators::Many(texts) => {
-                let prints = key?.spellings_sql("storage_reaper_asked.id");
-                Some(asked_for(ids, &format!("storage_reaper.fingerprints({texts}) && {prints}"), from, &filter))
+                let print = "ARRAY[storage_reaper.fingerprint(storage_reaper_asked.id)]";
+                Some(asked_for(ids, &format!("storage_reaper.fingerprints({texts}) && {print}"), from, &filter))
             }
         }
     }

@@ -273,6 +273,13 @@ pub fn set_fault(id: i32, fault: Option<&str>) -> Result<()> {
     spi::execute(include_str!("../../sql/queries/source_set_fault.sql"), &[id.into(), fault.into()]).map(drop)
 }
 
+/// Sources and references whose check failed the last time, and why.
+pub fn faults() -> Result<Vec<(String, String)>> {
+    spi::read(include_str!("../../sql/queries/source_faults.sql"), &[], |row| {
+        Ok((row.required("name")?, row.required("fault")?))
+    })
+}
+
 /// Pauses or resumes a source.
 pub fn set_paused(name: &str, paused: bool) -> Result<()> {
     let touched =

@@ -10,8 +10,9 @@ use crate::domain::fold::fingerprint;
 use crate::domain::object::Object;
 use crate::domain::resolve::{Namespace, Prints, keys_may_mean, may_name, prints};
 use crate::guc;
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::transaction::{self, Failure};
-use crate::pg::{snapshot, watch};
+use crate::pg::watch;
 use crate::store::document;
 use crate::store::guard::{self, Asks, Documents, Reference, Sharing};
 use crate::store::locator_sql::SPELLINGS;
@@ -133,11 +134,19 @@ impl Guard {
                     let named = ask(reference, candidates, namespace, &kept)?;
                     kept.extend(named.into_iter().map(|place| (place, reference.title.clone())));
                 }
-                Ok(Checked::Sure(kept))
+                // A schema that was renamed meanwhile, or a partition whose leaving has begun, is no matter of locks; but whoever
+                // asked another table than was meant has heard of it.
+                let is_other =
+                    watch::catalog_changes() != known_changes && guard::references_on(Snapshot::Latest)? != references;
+                Ok(if is_other { Checked::Changed } else { Checked::Sure(kept) })
             })
         });
         self.is_fenced = is_fenced;
         let failed = if found.is_err() { asked.pop() } else { None };
+        if !matches!(found, Err(_) | Ok(Checked::Sure(_))) {
+            // Nobody knows yet whether the last one can be asked.
+            asked.clear();
+        }
         for (id, _) in asked.into_iter().filter(|(id, _)| failed.as_ref().is_none_or(|(failed, _)| failed != id)) {
             if self.sound.insert(id) {
                 record(id, None);
@@ -202,11 +211,12 @@ fn in_documents<'a>(
         return Ok(found.iter().flat_map(|print| asked.places(*print)).collect());
     };
     let rows = Rows::new(open, sources);
-    let spelled = |id: String| reference.spellings(&id).into_iter().map(move |text| (fingerprint(&text), id.clone()));
-    let by_print: HashMap<i64, String> = rows.ids().into_iter().flat_map(spelled).collect();
+    // Different ids may fold alike.
+    let mut by_print: HashMap<i64, Vec<String>> = HashMap::new();
+    rows.ids().into_iter().for_each(|id| by_print.entry(fingerprint(&id)).or_default().push(id));
     let found = in_living_documents(reference, &documents.reading, by_print.keys().copied().collect(), namespace)?;
-    let ids: HashSet<&String> = found.iter().filter_map(|print| by_print.get(print)).collect();
-    let held = ids.into_iter().map(|id| Sharing { print: 0, locator: id.clone(), row_id: None }).collect();
+    let ids = found.iter().filter_map(|print| by_print.get(print)).flatten();
+    let held = ids.map(|id| Sharing { print: 0, locator: id.clone(), row_id: None }).collect();
     Ok(rows.held(guard::without_living(reference, held)?))
 }
 

@@ -89,6 +89,8 @@ fn a_document_that_cannot_be_read_protects_nothing() -> Result<()> {
         let fault = format!("SELECT fault LIKE '%page/0.json%{why}%' FROM storage_reaper.protections");
         reaper.until("the fault shows", &fault)?;
         wait::stays(Duration::from_millis(300), "the object is there", || reaper.bucket()?.exists("a.png"))?;
+        let explained = "SELECT detail FROM storage_reaper.explain('a.png') WHERE state = 'in doubt'";
+        ensure!(reaper.db.rows(explained)?.iter().any(|detail| detail.contains(why)), "{why}");
         reaper.bucket()?.write("page/0.json", "[]")?;
         reaper.until_drained()?;
         assert_eq!(reaper.db.number("SELECT count(*) FROM storage_reaper.protections WHERE fault IS NOT NULL")?, 0);
@@ -334,5 +336,30 @@ fn an_id_that_a_document_spells_otherwise_protects_nothing() -> Result<()> {
     reaper.db.run("DELETE FROM photo")?;
     reaper.until_drained()?;
     assert_eq!(reaper.outcomes()?, ["1.png|kept", "2.png|kept", "3.png|deleted"]);
+    Ok(())
+}
+
+#[test]
+fn a_document_that_has_not_changed_is_sent_again_or_doubted() -> Result<()> {
+    let server = FaultServer::start()?;
+    let mut reaper = Reaper::facing(&server, "")?;
+    reaper.images()?;
+    reaper.db.run(PAGE)?;
+    reaper.db.run("INSERT INTO page VALUES (1, 'page.json')")?;
+    reaper.db.run(PROTECT)?;
+    reaper.arm()?;
+    let first = Answer { headers: vec!["ETag: \"one\"".to_owned()], ..Answer::of(200, r#"["a.png"]"#) };
+    for document in [first, Answer::of(304, "")] {
+        server.answer_next(document);
+        reaper.add_images(&["a.png", "b.png"])?;
+        reaper.db.run("DELETE FROM image")?;
+        reaper.until_drained()?;
+    }
+    assert_eq!(reaper.outcomes()?, ["a.png|kept", "a.png|kept", "b.png|deleted", "b.png|deleted"]);
+    let asked: Vec<_> = server.requests().into_iter().filter(|request| request.method == "GET").collect();
+    assert_eq!(
+        asked.iter().map(|request| request.header("if-none-match")).collect::<Vec<_>>(),
+        [None, Some("\"one\"")]
+    );
     Ok(())
 }

@@ -49,8 +49,8 @@ impl Drain {
                 return;
             }
             let Some(flight) = self.next_closed(now) else {
-                // A check may have found out that something has to be read first.
-                if self.documents.are_awaited() {
+                // A check may have found out that something has to be read first, or that it has to be made again.
+                if self.documents.are_awaited() || self.marked.is_empty() && !self.waiting.is_empty() {
                     continue;
                 }
                 return;

@@ -51,6 +51,8 @@ pub(super) struct Documents {
     in_flight: HashMap<u64, Asked>,
     /// Read, and not written down.
     read: Vec<(Asked, Option<Read>)>,
+    /// Fingerprints in them.
+    held: usize,
     trouble: Option<(Unread, String)>,
     /// How many checks in a row met new ones.
     misses: u32,
@@ -86,6 +88,7 @@ impl Documents {
         self.to_read.clear();
         self.in_flight.clear();
         self.read.clear();
+        self.held = 0;
         self.trouble = None;
         self.round = None;
     }
@@ -210,6 +213,7 @@ impl Drain {
                     etag,
                     prints,
                 };
+                self.documents.held += read.prints.len();
                 self.documents.read.push((asked, Some(read)));
             }
             Ok(Document::Unreadable(why)) => self.documents.trouble = Some((asked.unread, why)),
@@ -219,9 +223,7 @@ impl Drain {
             // The others are in vain.
             self.documents.to_read.clear();
         }
-        let prints = |(_, read): &(Asked, Option<Read>)| read.as_ref().map_or(0, |read| read.prints.len());
-        let is_much = self.documents.read.iter().map(prints).sum::<usize>() > HELD;
-        if is_much || !self.documents.is_reading() {
+        if self.documents.held > HELD || !self.documents.is_reading() {
             self.write_documents(now);
         }
         if !self.documents.is_reading()
@@ -235,6 +237,7 @@ impl Drain {
     fn write_documents(&mut self, now: Instant) {
         let Some(since) = self.documents.round else { return };
         let read = std::mem::take(&mut self.documents.read);
+        self.documents.held = 0;
         let written = transaction::run("storage_reaper: write documents", SHORT, || {
             read.iter().filter_map(|(_, read)| read.as_ref()).try_for_each(document::save)
         });
