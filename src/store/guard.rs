@@ -108,8 +108,11 @@ fn reference(row: &spi::Row<'_>) -> Result<Reference> {
         key: &row_key,
     });
     let key_type = |column| Ok::<_, Error>(row.optional::<String>(column)?.and_then(|name| KeyType::of(&name)));
-    let id_type = key_type("row_key_type")?;
-    let rows = match (id_type, row.optional::<pg_sys::Oid>("row_table")?, row.optional::<String>("row_table_name")?) {
+    let rows = match (
+        key_type("row_key_type")?,
+        row.optional::<pg_sys::Oid>("row_table")?,
+        row.optional::<String>("row_table_name")?,
+    ) {
         (Some(key), Some(table), Some(name)) => {
             let column: Option<String> = row.optional("row_key")?;
             column.map(|column| (table, living("$1::text[]", key, &column, &name)))

@@ -31,7 +31,7 @@ const FRESH: Duration = Duration::from_millis(500);
 /// The longest wait after guards that failed in a row.
 const LONGEST_DOUBT: Duration = Duration::from_secs(60);
 
-type Backends = HashMap<BackendId, Arc<Backend>>;
+pub(super) type Backends = HashMap<BackendId, Arc<Backend>>;
 type Plan = (Vec<Planned>, Vec<(Place, Reason)>);
 
 impl Drain {
@@ -50,7 +50,7 @@ impl Drain {
             }
             let Some(flight) = self.next_closed(now) else {
                 // A check may have found out that something has to be read first, or that it has to be made again.
-                if self.documents.are_awaited() || self.marked.is_empty() && !self.waiting.is_empty() {
+                if !self.documents.are_read() || self.marked.is_empty() && !self.waiting.is_empty() {
                     continue;
                 }
                 return;
@@ -174,8 +174,7 @@ impl Drain {
         let objects = candidates.into_iter().map(|candidate| candidate.object);
         match checked {
             Ok(unsure @ (Checked::Unread(_) | Checked::Changed)) => {
-                let asked: Vec<_> = places.into_iter().zip(objects).collect();
-                asked.into_iter().rev().for_each(|object| self.waiting.push_front(object));
+                self.put_back(places.into_iter().zip(objects).collect());
                 if let Checked::Unread(unread) = unsure {
                     self.documents_were_missed(unread, &shared(backends), now);
                 }
@@ -230,7 +229,12 @@ impl Drain {
     fn ask_for_less(&mut self, asked: Vec<(Place, Object)>) {
         self.window_limit = self.window_limit.min(asked.len() / 2).max(1);
         self.window = self.window_limit;
-        asked.into_iter().rev().for_each(|object| self.waiting.push_front(object));
+        self.put_back(asked);
+    }
+
+    /// They wait again, before all others and in their order.
+    pub(super) fn put_back(&mut self, objects: Vec<(Place, Object)>) {
+        objects.into_iter().rev().for_each(|object| self.waiting.push_front(object));
     }
 
     /// Nothing is deleted while a table cannot be asked.
@@ -270,7 +274,7 @@ impl Drain {
     }
 }
 
-fn shared(backends: Vec<Backend>) -> Backends {
+pub(super) fn shared(backends: Vec<Backend>) -> Backends {
     backends.into_iter().map(|backend| (backend.id, Arc::new(backend))).collect()
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use pgrx::prelude::*;
 
-use crate::domain::backend::{Backend, BackendId};
+use crate::domain::backend::Backend;
 use crate::domain::discover::shown;
 use crate::domain::document::Digest;
 use crate::domain::object::Object;
@@ -23,6 +23,7 @@ use crate::store::guard::{self, Reference};
 
 use super::super::guard::begin;
 use super::super::library::{Holding, Library, Unread, with_documents};
+use super::check::{Backends, shared};
 use super::look::namespace;
 use super::{Drain, SHORT};
 
@@ -32,8 +33,6 @@ const LISTED: usize = 20_000;
 const HELD: usize = 250_000;
 /// Checks in a row that met a document which had just come. If they come faster than they are read, nobody can be sure.
 const MISSES: u32 = 100;
-
-type Backends = HashMap<BackendId, Arc<Backend>>;
 
 /// What is known of documents, and what is being read.
 #[derive(Default)]
@@ -68,14 +67,10 @@ struct Asked {
 }
 
 impl Documents {
-    fn are_read(&self) -> bool {
+    /// Whether nothing has to be read before the next check.
+    pub fn are_read(&self) -> bool {
         let is_late = |read: Instant| self.claimed_at.is_some_and(|at| read < at);
         !self.exist || !self.is_reading() && self.read_since.is_some_and(|read| !is_late(read))
-    }
-
-    /// Whether something has to be read before the next check.
-    pub fn are_awaited(&self) -> bool {
-        !self.are_read()
     }
 
     /// Whether answers are awaited, or questions wait for their turn.
@@ -153,8 +148,7 @@ impl Drain {
                 self.documents.round = None;
             }
             Ok(Listed { unread, backends, etags, .. }) => {
-                let backends: Backends = backends.into_iter().map(|backend| (backend.id, Arc::new(backend))).collect();
-                self.line_up(unread, &backends, etags, now);
+                self.line_up(unread, &shared(backends), etags, now);
             }
             Err(failure) => self.documents_in_doubt(asked, failure, now),
         }

@@ -122,7 +122,7 @@ impl Drain {
                 true
             }
             Err(failure) => {
-                objects.into_iter().rev().for_each(|object| self.waiting.push_front(object));
+                self.put_back(objects);
                 self.give_back_unsent();
                 self.be_quiet("could not mark objects", &failure, now);
                 false
@@ -194,9 +194,7 @@ impl Drain {
 
     /// A flight that nothing was sent of ends, and its objects are marked anew.
     pub(super) fn turn_back(&mut self, mut flight: Flight) {
-        for object in std::mem::take(&mut flight.objects).into_iter().rev() {
-            self.waiting.push_front(object);
-        }
+        self.put_back(std::mem::take(&mut flight.objects));
         self.call_off(flight, Fate::Postponed(None));
     }
 
