@@ -14,8 +14,10 @@ pub mod fold;
 pub mod location;
 pub mod object;
 pub mod outcome;
+pub mod pace;
 pub mod resolve;
 pub mod segment;
+pub mod suspect;
 pub mod template;
 
 mod url;

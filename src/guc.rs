@@ -15,8 +15,8 @@ static CONFIG_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>:
 static CA_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 /// What DeleteObjects takes at most.
 static BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1000);
-/// Enough to hide a round trip of 100 ms behind batches of 1000, little enough not to be throttled at once.
-static CONCURRENCY: GucSetting<i32> = GucSetting::<i32>::new(16);
+/// Enough for 3000 single deletions a second behind a round trip of 20 ms; who asks to slow down gets less.
+static CONCURRENCY: GucSetting<i32> = GucSetting::<i32>::new(64);
 static CONNECT_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
 /// Slow stores need seconds for 1000 keys.
 static REQUEST_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(30_000);
@@ -68,10 +68,10 @@ pub fn init() {
     );
     number(
         c"storage_reaper.concurrency",
-        c"Delete requests in flight at once.",
-        c"",
+        c"Delete requests in flight at once to one backend, at most.",
+        c"A backend that asks to slow down gets fewer.",
         &CONCURRENCY,
-        (1, 256),
+        (1, 1024),
         GucFlags::default(),
     );
     number(

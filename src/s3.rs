@@ -4,9 +4,11 @@ pub mod answer;
 pub mod client;
 mod credentials;
 pub mod document;
+pub mod fault;
 #[cfg(test)]
 mod fuzz;
 pub mod io;
+mod lock;
 mod request;
 mod verify;
 mod xml;

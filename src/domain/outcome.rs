@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub enum Outcome {
     /// The store confirmed the deletion.
     Deleted,
+    /// A marker hides it: the bucket has versions, and no byte was freed.
+    DeleteMarker,
     /// The store says that there is no such object.
     Absent,
     /// Something still needs it.
@@ -23,8 +25,9 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    const ALL: [Outcome; 7] = [
+    const ALL: [Outcome; 8] = [
         Outcome::Deleted,
+        Outcome::DeleteMarker,
         Outcome::Absent,
         Outcome::Kept,
         Outcome::Superseded,
@@ -37,6 +40,7 @@ impl Outcome {
     pub const fn as_str(self) -> &'static str {
         match self {
             Outcome::Deleted => "deleted",
+            Outcome::DeleteMarker => "delete_marker",
             Outcome::Absent => "absent",
             Outcome::Kept => "kept",
             Outcome::Superseded => "superseded",
@@ -91,10 +95,14 @@ pub enum Reason {
     DamagedSegment,
     /// Tried often enough.
     AttemptsExhausted,
+    /// Not with these credentials, however often it was tried.
+    AccessDenied,
+    /// A lock without an end.
+    Locked,
 }
 
 impl Reason {
-    const ALL: [Reason; 11] = [
+    const ALL: [Reason; 13] = [
         Reason::NotOwned,
         Reason::EmptyKey,
         Reason::AmbiguousUrl,
@@ -106,6 +114,8 @@ impl Reason {
         Reason::LocatorFailed,
         Reason::DamagedSegment,
         Reason::AttemptsExhausted,
+        Reason::AccessDenied,
+        Reason::Locked,
     ];
 
     /// The name that SQL shows.
@@ -122,6 +132,8 @@ impl Reason {
             Reason::LocatorFailed => "locator_failed",
             Reason::DamagedSegment => "damaged_segment",
             Reason::AttemptsExhausted => "attempts_exhausted",
+            Reason::AccessDenied => "access_denied",
+            Reason::Locked => "locked",
         }
     }
 
@@ -138,6 +150,8 @@ impl Reason {
             Reason::LocatorFailed => "the locator could not be computed from the row",
             Reason::DamagedSegment => "the packed objects cannot be read by this version",
             Reason::AttemptsExhausted => "every allowed attempt failed",
+            Reason::AccessDenied => "the store let the credentials delete other objects, but never this one",
+            Reason::Locked => "a legal hold or a lock without a known end keeps it in the store",
         }
     }
 }

@@ -2,23 +2,23 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use reqsign_aws_v4::Credential;
 use reqsign_core::Signer;
 use reqsign_core::hash::hex_sha256;
 use reqwest::Version;
 use reqwest::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER,
-    TRANSFER_ENCODING,
+    CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH, TRANSFER_ENCODING,
 };
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::verify::{Honour, Verify};
 
-use super::answer::{self, Fault, FaultKind, KeyAnswer, Look, Verdict};
+use super::answer::{self, KeyAnswer, Look, Verdict};
 use super::document::{self, Document};
+use super::fault::{Fault, FaultKind};
 use super::io::{Job, ReadJob, Settings};
 use super::request::Condition;
 use super::verify::{NO_VERSION, Probed};
@@ -26,8 +26,6 @@ use super::{credentials, request};
 
 /// An answer may have this much, and as much again for each key.
 const BODY_LIMIT: usize = 64 * 1024;
-/// No store's wish makes us wait longer.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// Signers by backend, with the backend as it was when its signer was made.
 type Signers = HashMap<BackendId, (Arc<Backend>, Signer<Credential>)>;
@@ -128,8 +126,7 @@ impl Client {
         }
         let limit = Limit::of(1 + request.targets().len());
         let Exchanged { status, headers, body, .. } = self.exchange(signed, body, limit).await?;
-        let retry_after = headers.get(RETRY_AFTER).and_then(seconds);
-        let answers = answer::read(request, status, &body).map_err(|fault| Fault { retry_after, ..fault })?;
+        let answers = self.explained(backend, request, answer::read(request, status, &headers, &body)).await?;
         Ok(Sent { answers, learned })
     }
 
@@ -151,7 +148,8 @@ impl Client {
         let (version, was_read, reading) = (text(ETAG), etag.is_some(), reading.clone());
         // A large one takes its time, and requests must not wait for it; several take their memory.
         let _turn = self.reading.acquire().await;
-        let read = tokio::task::spawn_blocking(move || document::read(status, &body, version, was_read, &reading));
+        let read =
+            tokio::task::spawn_blocking(move || document::read(status, &headers, &body, version, was_read, &reading));
         read.await.unwrap_or_else(|_| Ok(Document::Unreadable("it could not be looked at".to_owned())))
     }
 
@@ -234,11 +232,6 @@ impl Client {
         }
         Ok(Exchanged { status, headers, body: answer, has_end })
     }
-}
-
-fn seconds(value: &HeaderValue) -> Option<Duration> {
-    let seconds = value.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
 }
 
 /// A request that got no whole answer. The library's text would name the URL, and its causes may too.

@@ -1,9 +1,11 @@
 //! A document that was asked for: what the answer says that it names.
 
+use reqwest::header::HeaderMap;
+
 use crate::domain::document::{Reading, prints};
 
-use super::answer::{Fault, fault};
-use super::xml::{self, Xml};
+use super::fault::{Fault, fault};
+use super::xml::{self, StoreError, Xml};
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,7 @@ pub enum Document {
 /// Reads the answer. `was_read` if the question was for another version than one that was read.
 pub fn read(
     status: u16,
+    headers: &HeaderMap,
     body: &[u8],
     etag: Option<String>,
     was_read: bool,
@@ -32,11 +35,11 @@ pub fn read(
             Err(error) => Document::Unreadable(error.to_string()),
         }),
         (304, _) if was_read => Ok(Document::Unchanged),
-        (404, Ok(Xml::Error { code, .. })) if code == "NoSuchKey" => {
+        (404, Ok(Xml::Error(error))) if error.code == "NoSuchKey" => {
             Ok(Document::Unreadable("it is not there".to_owned()))
         }
-        (status, Ok(Xml::Error { code, message })) => Err(fault(status, &code, &message, false)),
-        (status, _) => Err(fault(status, "", "", false)),
+        (status, Ok(Xml::Error(error))) => Err(fault(status, &error, headers, false)),
+        (status, _) => Err(fault(status, &StoreError::default(), headers, false)),
     }
 }
 
@@ -48,7 +51,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_no_document_names_nothing() {
         let reading = Reading { format: Format::Json, member: None, immutable: false };
-        let read = |status, body: &[u8]| read(status, body, None, false, &reading);
+        let read = |status, body: &[u8]| read(status, &HeaderMap::new(), body, None, false, &reading);
         assert!(matches!(read(200, b"[\"a\"]"), Ok(Document::Read { prints, .. }) if prints.len() == 1));
         for (status, body) in [(200, "<html>"), (200, ""), (404, "<Error><Code>NoSuchKey</Code></Error>")] {
             assert!(matches!(read(status, body.as_bytes()), Ok(Document::Unreadable(_))), "{status} {body}");

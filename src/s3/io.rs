@@ -13,9 +13,9 @@ use crate::domain::batch::Request;
 use crate::domain::document::Reading;
 use crate::domain::object::Object;
 
-use super::answer::{Fault, FaultKind};
 use super::client::{Client, Sent};
 use super::document::Document;
+use super::fault::{Fault, FaultKind};
 
 /// Settings of the thread; other ones mean another thread.
 #[derive(Debug, Clone, PartialEq, Eq)]

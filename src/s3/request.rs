@@ -14,7 +14,7 @@ use crate::domain::backend::{Addressing, Backend};
 use crate::domain::batch::{Request, Target};
 use crate::domain::object::{LONGEST_KEY, is_slashes};
 
-use super::answer::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind};
 
 /// A request that is ready to be signed.
 #[derive(Debug, Clone, PartialEq, Eq)]

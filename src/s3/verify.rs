@@ -11,10 +11,11 @@ use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
 use crate::domain::verify::{Honour, Reply, Verify, honours};
 
-use super::answer::{self, Fault, Look};
+use super::answer::{self, Look};
 use super::client::{Client, Exchanged, Limit};
+use super::fault::{Fault, fault};
 use super::request::{self, Condition, Unsigned};
-use super::xml::{self, Xml};
+use super::xml::{self, StoreError, Xml};
 
 /// What probes have found out, until the database knows it. Each backend waits for its own probe only.
 pub type Probed = HashMap<BackendId, Arc<Mutex<Option<Probe>>>>;
@@ -47,7 +48,7 @@ impl Client {
             200 => Ok(answer::look(&headers, since_us)),
             // The deletion's own answer says whether it is the key or the bucket that is missing.
             404 => Ok(Look::Absent),
-            status => Err(Fault { is_refusal: true, ..answer::fault(status, "", "", false) }),
+            status => Err(Fault { is_refusal: true, ..fault(status, &StoreError::default(), &headers, false) }),
         }
     }
 
@@ -83,7 +84,7 @@ impl Client {
             let signed = self.sign(backend, request::probe(backend, request, chance, condition)?).await?;
             let Exchanged { status, body, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
             let code = match xml::parse(&body) {
-                Ok(Xml::Error { code, .. }) => code,
+                Ok(Xml::Error(error)) => error.code,
                 _ => String::new(),
             };
             Ok::<Reply, Fault>(Reply::of(status, &code))

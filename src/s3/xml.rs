@@ -8,11 +8,29 @@ use quick_xml::events::Event;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Xml {
     /// The answer to DeleteObjects.
-    DeleteResult { deleted: Vec<String>, errors: Vec<KeyError> },
+    DeleteResult { deleted: Vec<Deleted>, errors: Vec<KeyError> },
     /// A request that failed as a whole.
-    Error { code: String, message: String },
+    Error(StoreError),
     /// Well-formed, but something else.
     Other,
+}
+
+/// What a store says of a request that failed as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoreError {
+    pub code: String,
+    pub message: String,
+    /// Where the bucket is, if the store says so.
+    pub region: Option<String>,
+    pub endpoint: Option<String>,
+}
+
+/// A key that DeleteObjects deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deleted {
+    pub key: String,
+    /// A marker hides it now, and its bytes are still there.
+    pub is_marked: bool,
 }
 
 /// A key that DeleteObjects did not delete.
@@ -63,7 +81,8 @@ pub fn parse(body: &[u8]) -> Result<Xml, NotWellFormed> {
                 match stack.len() {
                     0 => document = Some(root(&element)),
                     1 if stack[0].name == "DeleteResult" && element.name == "Deleted" => {
-                        deleted.extend(leaf(&element, "Key"));
+                        let is_marked = leaf(&element, "DeleteMarker").is_some_and(|marked| marked.trim() == "true");
+                        deleted.extend(leaf(&element, "Key").map(|key| Deleted { key, is_marked }));
                     }
                     1 if stack[0].name == "DeleteResult" && element.name == "Error" => errors.push(key_error(&element)),
                     _ => {
@@ -108,10 +127,12 @@ fn push(stack: &mut [Element], text: &str) -> Result<(), NotWellFormed> {
 fn root(element: &Element) -> Xml {
     match element.name.as_str() {
         "DeleteResult" => Xml::DeleteResult { deleted: Vec::new(), errors: Vec::new() },
-        "Error" => Xml::Error {
+        "Error" => Xml::Error(StoreError {
             code: leaf(element, "Code").unwrap_or_default(),
             message: leaf(element, "Message").unwrap_or_default(),
-        },
+            region: leaf(element, "Region"),
+            endpoint: leaf(element, "Endpoint"),
+        }),
         _ => Xml::Other,
     }
 }
@@ -141,7 +162,8 @@ mod tests {
         ] {
             let body =
                 format!("{open}<Deleted><Key>a&amp;b&#x41;</Key><VersionId>1</VersionId></Deleted></DeleteResult>");
-            let expected = Xml::DeleteResult { deleted: vec!["a&bA".into()], errors: vec![] };
+            let expected =
+                Xml::DeleteResult { deleted: vec![Deleted { key: "a&bA".into(), is_marked: false }], errors: vec![] };
             assert_eq!(parse(body.as_bytes()), Ok(expected), "{open}");
         }
         let prefixed = b"<x:DeleteResult xmlns:x=\"u\"><x:Error><x:Key>k</x:Key><x:Code>AccessDenied</x:Code></x:Error></x:DeleteResult>";

@@ -4,17 +4,31 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::domain::backend::BackendId;
+use crate::s3::fault::{Fault, Response};
 
 /// The first wait after a fault, doubled with each one that follows.
 const FIRST: Duration = Duration::from_secs(1);
 /// Short enough that a backend that comes back is noticed within a minute.
 const LONGEST: Duration = Duration::from_secs(60);
+/// A backend that rests for the fifth time in a row, after 15 s, does not recover by itself: people are told.
+const MOST_RESTS: u32 = 5;
 
 #[derive(Debug)]
 struct Open {
     until: Instant,
     faults: u32,
     reason: String,
+    /// People are told, and may let it go.
+    is_held: bool,
+}
+
+/// What follows from a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// It did not fail together with others.
+    pub counts: bool,
+    /// It is held now, or for another reason: that is logged and stored.
+    pub is_news: bool,
 }
 
 /// Circuits of all backends; one that is not listed is closed, and requests flow.
@@ -24,22 +38,29 @@ pub struct Circuits {
 }
 
 impl Circuits {
-    /// A request failed as a whole. Returns whether the reason is new, so that it is logged and stored once.
-    pub fn fail(&mut self, backend: BackendId, reason: &str, at_least: Option<Duration>, now: Instant) -> bool {
-        let faults = self.open.get(&backend).map_or(0, |open| open.faults);
+    /// A request failed as a whole. The backend is held if `needs_person`, else it rests: for `jitter` (0.5 to 1) of the wait,
+    /// so that not everybody comes back at the same moment.
+    pub fn fail(&mut self, backend: BackendId, fault: &Fault, jitter: f64, now: Instant) -> Opened {
+        let before = self.open.get(&backend);
+        let needs_person = fault.kind.response() == Response::Hold;
         // Requests that were in flight together fail together: they count once.
-        if self.open.get(&backend).is_some_and(|open| now < open.until) {
-            return false;
+        if before.is_some_and(|open| now < open.until && (open.is_held || !needs_person)) {
+            return Opened { counts: false, is_news: false };
         }
-        let wait = FIRST.saturating_mul(1 << faults.min(16)).min(LONGEST).max(at_least.unwrap_or_default());
-        let is_new = self.open.get(&backend).is_none_or(|open| open.reason != reason);
-        self.open.insert(backend, Open { until: now + wait, faults: faults + 1, reason: reason.to_owned() });
-        is_new
+        let faults = before.map_or(0, |open| open.faults);
+        let wait = FIRST.saturating_mul(1 << faults.min(16)).min(LONGEST);
+        let wait = if needs_person { wait } else { wait.mul_f64(jitter) };
+        let wait = wait.max(fault.retry_after.unwrap_or_default());
+        let is_held = needs_person || faults + 1 >= MOST_RESTS || before.is_some_and(|open| open.is_held);
+        let is_news = is_held && before.is_none_or(|open| !open.is_held || open.reason != fault.message);
+        let open = Open { until: now + wait, faults: faults + 1, reason: fault.message.clone(), is_held };
+        self.open.insert(backend, open);
+        Opened { counts: true, is_news }
     }
 
     /// A request was answered. Returns whether the backend was held before.
     pub fn succeed(&mut self, backend: BackendId) -> bool {
-        self.open.remove(&backend).is_some()
+        self.open.remove(&backend).is_some_and(|open| open.is_held)
     }
 
     /// Until when nothing is sent to the backend.
@@ -69,9 +90,9 @@ impl Circuits {
 
     /// Closes every circuit whose backend is not held any more, and tries one that was held before this process began.
     pub fn keep(&mut self, held: &[i32], now: Instant) {
-        self.open.retain(|backend, _| held.contains(&backend.0));
+        self.open.retain(|backend, open| !open.is_held || held.contains(&backend.0));
         for &backend in held {
-            let on_trial = || Open { until: now, faults: 0, reason: String::new() };
+            let on_trial = || Open { until: now, faults: 0, reason: String::new(), is_held: true };
             self.open.entry(BackendId(backend)).or_insert_with(on_trial);
         }
     }
@@ -85,20 +106,40 @@ impl Circuits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::s3::fault::FaultKind;
 
     #[test]
     fn waits_double_and_end_with_a_success() {
         let (mut circuits, start) = (Circuits::default(), Instant::now());
-        let backend = BackendId(1);
-        assert!(circuits.fail(backend, "down", None, start));
-        assert!(!circuits.fail(backend, "down", None, start), "in flight together, counted once");
+        let (backend, down) = (BackendId(1), Fault::new(FaultKind::Auth, "down"));
+        let counted = |is_news| Opened { counts: true, is_news };
+        assert_eq!(circuits.fail(backend, &down, 0.5, start), counted(true));
+        assert!(!circuits.fail(backend, &down, 0.5, start).counts, "in flight together, counted once");
         assert_eq!(circuits.blocked_until(backend, start), Some(start + FIRST));
         let later = start + FIRST;
         assert!(circuits.blocked(later).is_empty() && circuits.is_probing(backend));
-        assert!(!circuits.fail(backend, "down", None, later), "the reason is known");
+        assert_eq!(circuits.fail(backend, &down, 0.5, later), counted(false), "the reason is known");
         assert_eq!(circuits.blocked_until(backend, later), Some(later + 2 * FIRST));
         assert!(circuits.succeed(backend) && !circuits.succeed(backend));
         circuits.keep(&[1], later);
         assert!(circuits.is_probing(backend) && circuits.succeed(backend), "held when the process began");
+    }
+
+    #[test]
+    fn a_store_with_a_bad_moment_needs_a_person() {
+        let (mut circuits, mut now) = (Circuits::default(), Instant::now());
+        let (backend, slow) = (BackendId(1), Fault::new(FaultKind::Throttled, "slow down"));
+        for rest in 1..MOST_RESTS {
+            assert!(!circuits.fail(backend, &slow, 0.5, now).is_news, "rest {rest}");
+            now = circuits.blocked_until(backend, now).unwrap();
+            circuits.keep(&[], now);
+            assert!(circuits.is_probing(backend), "nobody lets go what is not held");
+        }
+        assert!(circuits.fail(backend, &slow, 0.5, now).is_news);
+        assert!(circuits.succeed(backend));
+        let patient = Fault { retry_after: Some(Duration::from_secs(600)), ..slow };
+        circuits.fail(backend, &patient, 0.5, now);
+        assert_eq!(circuits.blocked_until(backend, now), Some(now + Duration::from_secs(600)));
+        assert!(!circuits.succeed(backend));
     }
 }

@@ -1,5 +1,7 @@
 //! A claim: an entry that the leader works on, and what is known of each of its objects so far.
 
+use std::time::Duration;
+
 use crate::domain::breaker::Lot;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::segment::Segment;
@@ -17,6 +19,10 @@ pub enum Fate {
     Parked(Reason, Option<String>),
     /// It failed by itself: it waits longer each time.
     Failed(String),
+    /// The same, because the store does not allow it.
+    Denied(String),
+    /// The store keeps it for so long; no attempt is counted.
+    Later(Duration, String),
     /// Its backend failed, or was paused: it is tried again, and no attempt is counted.
     Postponed(Option<String>),
 }
@@ -80,7 +86,8 @@ impl Claim {
 
     /// What the store has deleted of it.
     pub fn deleted(&self) -> Lot {
-        let is_deleted = |fate: &&Option<Fate>| matches!(fate, Some(Fate::Settled(Outcome::Deleted, _)));
+        let is_deleted =
+            |fate: &&Option<Fate>| matches!(fate, Some(Fate::Settled(Outcome::Deleted | Outcome::DeleteMarker, _)));
         Lot {
             captured_us: self.entry.captured_us,
             objects: self.fates.iter().filter(is_deleted).count() as u64,

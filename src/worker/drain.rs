@@ -7,6 +7,7 @@ mod answers;
 mod check;
 mod documents;
 mod flight;
+mod lane;
 mod look;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -20,6 +21,7 @@ use pgrx::prelude::*;
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
 use crate::domain::object::Object;
+use crate::domain::suspect::Suspects;
 use crate::guc;
 use crate::pg::{signals, transaction, utility};
 use crate::s3::io::{Io, Settings};
@@ -33,6 +35,7 @@ use super::leader::SHORT;
 use super::settlement::Rows;
 use documents::Documents;
 use flight::Flight;
+use lane::Lane;
 
 /// How often history is trimmed.
 const TRIM_EVERY: Duration = Duration::from_secs(3600);
@@ -42,6 +45,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const WHILE_PAUSED: Duration = Duration::from_secs(5);
 /// Objects in one settling transaction, unless a single entry has more: it ends well within its time limit.
 const SETTLED_AT_ONCE: usize = 10_000;
+/// Objects that wait for a backend without room; others are claimed and left again.
+const MOST_WAITING: usize = 20_000;
 /// Entries in the first claim; grows while entries are small and the queue is long.
 const FIRST_CLAIM: i64 = 64;
 
@@ -52,6 +57,17 @@ struct Planned {
     request: Request,
     /// For each target of the request, the objects it stands for.
     places: Vec<Vec<Place>>,
+    /// When the guard was asked about them.
+    checked_at: Instant,
+}
+
+impl Planned {
+    /// The objects that its targets are.
+    fn objects(&self) -> impl Iterator<Item = Object> {
+        let bucket = self.request.bucket();
+        let of = |key: &str| Object { backend: self.backend.id, bucket: bucket.to_owned(), key: key.to_owned() };
+        self.request.targets().iter().map(move |target| of(&target.key))
+    }
 }
 
 /// The leader's state.
@@ -72,16 +88,15 @@ pub struct Drain {
     close_at: Option<Instant>,
     /// When to look again whether flights can be forgotten.
     forget_at: Option<Instant>,
-    /// Asked about at `checked_at`, and planned.
+    /// Asked about and planned.
     ready: VecDeque<Planned>,
-    checked_at: Instant,
-    /// Objects that are asked about at once: as many as can be sent before the answer is stale.
-    window: usize,
-    /// As many as the slowest reference answers in time.
+    /// Objects that are asked about at once, at most: as many as the slowest reference answers in time.
     window_limit: usize,
     sent: HashMap<u64, Planned>,
     next_job: u64,
+    lanes: HashMap<BackendId, Lane>,
     circuits: Circuits,
+    suspects: Suspects,
     /// Backends that refused DeleteObjects as such.
     singles_only: HashSet<BackendId>,
     guard: Guard,
@@ -116,12 +131,12 @@ impl Drain {
             close_at: None,
             forget_at: None,
             ready: VecDeque::new(),
-            checked_at: Instant::now(),
-            window: check::LARGEST_WINDOW,
             window_limit: check::LARGEST_WINDOW,
             sent: HashMap::new(),
             next_job: 0,
+            lanes: HashMap::new(),
             circuits: Circuits::default(),
+            suspects: Suspects::default(),
             singles_only: HashSet::new(),
             guard: Guard::default(),
             documents: Documents::default(),
@@ -281,14 +296,14 @@ impl Drain {
     /// Backends whose entries are not claimed: nothing may be sent to them now.
     fn left_out(&self, now: Instant) -> Vec<i32> {
         let mut left_out = self.circuits.blocked(now);
-        let on_trial = self.sent.values().map(|sent| sent.backend.id).filter(|id| self.circuits.is_probing(*id));
-        left_out.extend(on_trial.map(|id| id.0));
+        left_out.extend(self.full().into_iter().map(|id| id.0));
         left_out
     }
 
-    /// How long a postponed object waits: until its backend may be tried, or a while when one is paused.
+    /// How long a postponed object waits: until its backend may be tried, or a while when one is paused or crowded.
     fn postponement(&self, now: Instant) -> Duration {
-        let paused = if self.paused.is_empty() { Duration::ZERO } else { WHILE_PAUSED };
+        let may_go_on = self.paused.is_empty() && self.waiting.len() < MOST_WAITING;
+        let paused = if may_go_on { Duration::ZERO } else { WHILE_PAUSED };
         self.circuits.next_probe(now).map_or(paused, |at| at.saturating_duration_since(now).max(paused))
     }
 
@@ -320,19 +335,20 @@ impl Drain {
         if self.look_now && self.has_room() {
             return Some(self.quiet_until.filter(|until| now < *until).unwrap_or(now));
         }
-        let is_full = !self.ready.is_empty() || self.sent.len() >= guc::concurrency() || self.documents.is_reading();
+        let full = self.full();
+        let is_full = self.documents.is_reading() || self.marked.iter().all(|flight| full.contains(&flight.backend));
         let close_at = self.close_at.filter(|_| !is_full);
         let next = [self.look_at, self.circuits.next_probe(now), close_at, self.forget_at, Some(self.trim_at)];
         let next = next.into_iter().flatten().min();
         next.map(|next| self.quiet_until.map_or(next, |until| next.max(until)))
     }
 
-    /// Whether more may be claimed: what is planned comes first.
+    /// Whether more may be claimed: what can be sent comes first, and what its backend has no room for stands in nobody's way.
     fn has_room(&self) -> bool {
-        self.ready.is_empty()
-            && self.waiting.is_empty()
-            && self.marked.len() < flight::MOST_MARKED
-            && self.sent.len() < guc::concurrency()
+        let full = self.full();
+        self.ready.iter().all(|planned| full.contains(&planned.backend.id))
+            && self.waiting.iter().all(|(_, object)| full.contains(&object.backend))
+            && self.marked.iter().filter(|flight| !full.contains(&flight.backend)).count() < flight::MOST_MARKED
     }
 }
 

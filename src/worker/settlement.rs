@@ -15,6 +15,7 @@ use super::claim::{Claim, Fate};
 enum Group {
     Settled(&'static str, Option<String>),
     Failed(String),
+    Later(Duration, String),
     Postponed(Option<String>),
 }
 
@@ -41,11 +42,14 @@ impl Rows {
                     self.park(claim, index, *reason, error.clone(), attempts - 1);
                     Group::Settled(Outcome::Parked.as_str(), Some(reason.as_str().to_owned()))
                 }
-                Fate::Failed(error) if backoff.is_exhausted(attempts) => {
-                    self.park(claim, index, Reason::AttemptsExhausted, Some(error.clone()), attempts);
-                    Group::Settled(Outcome::Parked.as_str(), Some(Reason::AttemptsExhausted.as_str().to_owned()))
+                Fate::Failed(error) | Fate::Denied(error) if backoff.is_exhausted(attempts) => {
+                    let is_denied = matches!(fate, Fate::Denied(_));
+                    let reason = if is_denied { Reason::AccessDenied } else { Reason::AttemptsExhausted };
+                    self.park(claim, index, reason, Some(error.clone()), attempts);
+                    Group::Settled(Outcome::Parked.as_str(), Some(reason.as_str().to_owned()))
                 }
-                Fate::Failed(error) => Group::Failed(error.clone()),
+                Fate::Failed(error) | Fate::Denied(error) => Group::Failed(error.clone()),
+                Fate::Later(wait, error) => Group::Later(*wait, error.clone()),
                 Fate::Postponed(error) => Group::Postponed(error.clone()),
             };
             groups.entry(group).or_default().push(index);
@@ -56,6 +60,7 @@ impl Rows {
                 Group::Failed(error) => {
                     self.retry(claim, &places, attempts, backoff.delay(attempts, jitter), Some(error));
                 }
+                Group::Later(wait, error) => self.retry(claim, &places, attempts - 1, wait, Some(error)),
                 Group::Postponed(error) => self.retry(claim, &places, attempts - 1, postpone, error),
             }
         }

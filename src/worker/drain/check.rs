@@ -1,6 +1,6 @@
 //! The last look before requests leave: guard, switches, plan, send.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,19 @@ use crate::domain::object::Object;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::resolve::{Namespace, prints, resolve};
 use crate::domain::verify::Verify;
-use crate::guc;
 use crate::pg::transaction;
 use crate::s3::io::Job;
 
 use super::super::guard::{Candidate, Checked, Doubt, Origin};
 use super::documents::Documents;
 use super::flight::Flight;
+use super::lane::ceiling;
 use super::look::namespace;
 use super::{Drain, Fate, Place, Planned, SHORT};
 
 /// Objects that the guard is asked about at once, at most: enough for several full batches.
 pub(super) const LARGEST_WINDOW: usize = 4000;
-const SMALLEST_WINDOW: usize = 64;
+pub(super) const SMALLEST_WINDOW: usize = 64;
 /// What the guard said is older than this: it is asked again before anything is handed to the I/O thread, which sends
 /// nothing that is older than twice that.
 const FRESH: Duration = Duration::from_millis(500);
@@ -40,17 +40,14 @@ impl Drain {
         while !self.is_quiet(now) {
             self.ask_again_about_stale();
             self.send_ready(now);
-            let is_full = self.sent.len() >= guc::concurrency();
-            if is_full || !self.ready.is_empty() {
-                return;
-            }
-            let is_idle = self.waiting.is_empty() && self.marked.is_empty();
-            if is_idle || !self.documents_are_read(now) {
+            let [is_waiting, is_marked] = self.can_go_on();
+            if !is_waiting && !is_marked || !self.documents_are_read(now) {
                 return;
             }
             let Some(flight) = self.next_closed(now) else {
                 // A check may have found out that something has to be read first, or that it has to be made again.
-                if !self.documents.are_read() || self.marked.is_empty() && !self.waiting.is_empty() {
+                let [is_waiting, is_marked] = self.can_go_on();
+                if !self.documents.are_read() || !is_marked && is_waiting {
                     continue;
                 }
                 return;
@@ -61,24 +58,36 @@ impl Drain {
         }
     }
 
+    /// Whether objects wait, and whether flights are marked, for which their backends have room.
+    fn can_go_on(&self) -> [bool; 2] {
+        let full = self.full();
+        let is_waiting = self.waiting.iter().any(|(_, object)| !full.contains(&object.backend));
+        [is_waiting, self.marked.iter().any(|flight| !full.contains(&flight.backend))]
+    }
+
     /// One at a time to a backend that is on trial.
     fn send_ready(&mut self, now: Instant) {
-        while self.sent.len() < guc::concurrency()
-            && let Some(planned) = self.ready.pop_front()
-        {
+        let mut in_flight = self.in_flight();
+        for planned in std::mem::take(&mut self.ready) {
             let id = planned.backend.id;
-            let is_on_trial = self.circuits.is_probing(id) && self.sent.values().any(|sent| sent.backend.id == id);
+            let here = in_flight.entry(id).or_default();
+            let is_on_trial = self.circuits.is_probing(id) && *here > 0;
             if is_on_trial || self.circuits.blocked_until(id, now).is_some() {
                 self.postpone(&planned, None);
                 self.return_from(&planned, &[], &[]);
                 continue;
             }
+            if *here >= self.most_in_flight(id) {
+                self.ready.push_back(planned);
+                continue;
+            }
+            *here += 1;
             self.next_job += 1;
             let captured_us = self.captured_us(&planned);
             self.io.submit(Job {
                 captured_us,
                 id: self.next_job,
-                until: self.checked_at + 2 * FRESH,
+                until: planned.checked_at + 2 * FRESH,
                 backend: Arc::clone(&planned.backend),
                 request: planned.request.clone(),
             });
@@ -93,25 +102,24 @@ impl Drain {
     }
 
     fn ask_again_about_stale(&mut self) {
-        if self.ready.is_empty() || self.checked_at.elapsed() < FRESH {
+        let is_stale = |planned: &Planned| planned.checked_at.elapsed() >= FRESH;
+        if !self.ready.iter().any(is_stale) {
             return;
         }
-        for planned in std::mem::take(&mut self.ready).into_iter().rev() {
+        let (stale, fresh): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ready).into_iter().partition(is_stale);
+        self.ready = fresh.into();
+        let lanes: HashSet<BackendId> = stale.iter().map(|planned| planned.backend.id).collect();
+        lanes.into_iter().for_each(|id| self.lane(id).narrow());
+        for planned in stale.into_iter().rev() {
             self.wait_again(&planned);
             self.return_from(&planned, &[], &[]);
         }
-        self.window = (self.window / 2).max(SMALLEST_WINDOW).min(self.window_limit);
     }
 
     /// A planned request is undone: its objects wait for the guard, before all others.
     pub(super) fn wait_again(&mut self, planned: &Planned) {
-        let objects = planned.request.targets().iter().zip(&planned.places);
-        for (target, places) in objects {
-            for &place in places {
-                let bucket = planned.request.bucket().to_owned();
-                let object = Object { backend: planned.backend.id, bucket, key: target.key.clone() };
-                self.waiting.push_front((place, object));
-            }
+        for (object, places) in planned.objects().zip(&planned.places) {
+            places.iter().for_each(|&place| self.waiting.push_front((place, object.clone())));
         }
     }
 
@@ -138,9 +146,8 @@ impl Drain {
             self.turn_back(flight);
             return !self.is_quiet(now);
         }
-        self.checked_at = Instant::now();
         self.window_limit = (self.window_limit + self.window_limit / 8 + 1).min(LARGEST_WINDOW);
-        self.window = (self.window * 2).min(self.window_limit);
+        self.lane(flight.backend).widen();
         self.plan(flight, &backends);
         true
     }
@@ -228,7 +235,6 @@ impl Drain {
     /// A table that could not answer in time is asked about fewer objects at once, and slowly about more again.
     fn ask_for_less(&mut self, asked: Vec<(Place, Object)>) {
         self.window_limit = self.window_limit.min(asked.len() / 2).max(1);
-        self.window = self.window_limit;
         self.put_back(asked);
     }
 
@@ -255,16 +261,16 @@ impl Drain {
     }
 
     fn plan(&mut self, mut flight: Flight, backends: &Backends) {
-        let mut by_backend: HashMap<BackendId, Vec<(Place, Object)>> = HashMap::new();
-        for (place, object) in std::mem::take(&mut flight.objects) {
-            by_backend.entry(object.backend).or_default().push((place, object));
-        }
-        for (id, objects) in by_backend {
-            let Some(backend) = backends.get(&id) else { continue };
-            let mut limits = Limits::of(backend.kind, guc::batch_size());
-            limits.has_batches &= !self.singles_only.contains(&id) && backend.verify == Verify::None;
-            let (requests, impossible) = plan_objects(flight.id, backend, objects, limits);
-            flight.requests += requests.len();
+        let objects = std::mem::take(&mut flight.objects);
+        if let Some(backend) = backends.get(&flight.backend) {
+            let mut limits = Limits::of(backend.kind, self.lane(backend.id).pace.keys(ceiling()));
+            limits.has_batches &= !self.singles_only.contains(&backend.id) && backend.verify == Verify::None;
+            let (mut requests, impossible) = plan_objects(flight.id, backend, objects, limits);
+            if !self.suspects.is_empty() {
+                // What the store stumbled over goes last: its answers to the others say whose fault that was.
+                requests.sort_by_cached_key(|planned| planned.objects().any(|object| self.suspects.contains(&object)));
+            }
+            flight.requests = requests.len();
             self.ready.extend(requests);
             for (place, reason) in impossible {
                 self.decide(place, Fate::Parked(reason, None));
@@ -282,12 +288,14 @@ fn plan_objects(flight: i64, backend: &Arc<Backend>, objects: Vec<(Place, Object
     let places: Vec<Place> = objects.iter().map(|(place, _)| *place).collect();
     let numbered = objects.into_iter().map(|(_, object)| object).enumerate().collect();
     let (requests, impossible) = batch::plan(numbered, limits);
+    let checked_at = Instant::now();
     let of = |numbers: &[usize]| numbers.iter().map(|&number| places[number]).collect::<Vec<_>>();
     let planned = requests.into_iter().map(|request: Request| Planned {
         flight,
         backend: Arc::clone(backend),
         places: request.targets().iter().map(|target| of(&target.objects)).collect(),
         request,
+        checked_at,
     });
     (planned.collect(), impossible.into_iter().map(|(number, reason)| (places[number], reason)).collect())
 }

@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::guc;
 use crate::pg::snapshot;
 use crate::pg::transaction::{self, Failure};
-use crate::s3::answer::Fault;
 use crate::s3::document::Document;
+use crate::s3::fault::Fault;
 use crate::s3::io::ReadJob;
 use crate::store::document::{self, Read};
 use crate::store::guard::{self, Reference};
@@ -27,6 +27,8 @@ use super::check::{Backends, shared};
 use super::look::namespace;
 use super::{Drain, SHORT};
 
+/// Documents that are read at once: each may be as large as storage_reaper.document_size_limit in memory.
+const READ_AT_ONCE: usize = 16;
 /// Documents that one inventory lists, so that memory does not grow with their number.
 const LISTED: usize = 20_000;
 /// Fingerprints that are kept in memory before they are written.
@@ -116,7 +118,7 @@ impl Drain {
 
     /// Asks for as many as may be asked for at once. Says whether answers are awaited.
     fn ask_for_documents(&mut self) -> bool {
-        while self.documents.in_flight.len() < guc::concurrency()
+        while self.documents.in_flight.len() < guc::concurrency().min(READ_AT_ONCE)
             && let Some(asked) = self.documents.to_read.pop_front()
         {
             self.next_job += 1;

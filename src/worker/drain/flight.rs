@@ -1,9 +1,10 @@
 //! Flights: objects are marked before they are checked, so that whoever writes a row that names one can be waited for,
 //! or waits. The protocol stands in domain/flight.rs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use crate::domain::backend::BackendId;
 use crate::domain::flight::{Marks, object_marks, row_mark, share_mark};
 use crate::domain::object::Object;
 use crate::domain::resolve::Namespace;
@@ -32,6 +33,8 @@ enum Close {
 /// Objects that are marked together.
 pub(super) struct Flight {
     pub id: i64,
+    /// All of its objects are there.
+    pub backend: BackendId,
     /// Who was writing when it was marked has a lower transaction id.
     pub horizon: u64,
     /// There was a fence when it was marked.
@@ -73,13 +76,9 @@ fn marks_of(object: &Object, origin: &Origin, namespace: &Namespace) -> Vec<i64>
 }
 
 impl Drain {
-    /// Marks the next objects, and commits that.
+    /// Marks the next objects of a backend that has room, and commits that.
     pub(super) fn mark_next(&mut self, now: Instant) -> bool {
-        let count = self.window.min(self.waiting.len());
-        if count == 0 {
-            return false;
-        }
-        let objects: Vec<_> = self.waiting.drain(..count).collect();
+        let Some((backend, objects)) = self.next_waiting() else { return false };
         // What a row names anyway never flies: its writers would have to wait for nothing.
         let objects = if self.guard.is_fenced() {
             match self.without_kept(objects, None, now) {
@@ -109,6 +108,7 @@ impl Drain {
                 let horizon = transaction::next_id();
                 self.marked.push_back(Flight {
                     id,
+                    backend,
                     horizon,
                     is_fenced,
                     has_waited: false,
@@ -130,20 +130,44 @@ impl Drain {
         }
     }
 
+    /// The next objects of one backend that has room.
+    fn next_waiting(&mut self) -> Option<(BackendId, Vec<(Place, Object)>)> {
+        let full = self.full();
+        let backend = self.waiting.iter().map(|(_, object)| object.backend).find(|id| !full.contains(id))?;
+        let window = self.window(backend);
+        let (mut objects, mut others) = (Vec::new(), VecDeque::new());
+        for waiting in std::mem::take(&mut self.waiting) {
+            if waiting.1.backend == backend && objects.len() < window {
+                objects.push(waiting);
+            } else {
+                others.push_back(waiting);
+            }
+        }
+        self.waiting = others;
+        Some((backend, objects))
+    }
+
+    /// The first flight whose backend has room.
+    fn first_marked(&self) -> Option<usize> {
+        let full = self.full();
+        self.marked.iter().position(|flight| !full.contains(&flight.backend))
+    }
+
     /// The next flight that may be checked, closed to writers; marks objects until there is one.
     pub(super) fn next_closed(&mut self, now: Instant) -> Option<Flight> {
-        while self.marked.is_empty() {
+        while self.first_marked().is_none() {
             if !self.mark_next(now) {
                 return None;
             }
         }
         if self.close_at.is_none_or(|at| at <= now)
-            && let Some(mut flight) = self.marked.pop_front()
+            && let Some(first) = self.first_marked()
+            && let Some(mut flight) = self.marked.remove(first)
         {
             self.close_at = None;
             match self.may_close(&mut flight, now) {
                 Close::Closed => return Some(flight),
-                Close::Waits => self.marked.push_front(flight),
+                Close::Waits => self.marked.insert(first, flight),
                 // A row may name one of its objects now: it is looked at again before it is marked again.
                 Close::Joined => self.turn_back(flight),
             }

@@ -19,7 +19,7 @@ use crate::store::entry::{self, Claimed, Except, Outlook};
 use crate::store::{backend, location};
 
 use super::super::breaker::{Breaker, Tripped};
-use super::{Claim, Drain, FIRST_CLAIM, Fate, SHORT};
+use super::{Claim, Drain, FIRST_CLAIM, Fate, MOST_WAITING, SHORT};
 
 /// Objects in one claim: enough for several full batches, little enough for the guard to be quick.
 const OBJECTS_AT_ONCE: usize = 4000;
@@ -148,7 +148,7 @@ impl Drain {
             let open: Vec<_> = claim.undecided().collect();
             for index in open {
                 match resolve(&claim.segment.locators[index], &namespace, default) {
-                    Ok(object) if self.is_blocked(object.backend, now) => {
+                    Ok(object) if self.is_blocked(object.backend, now) || self.waiting.len() >= MOST_WAITING => {
                         claim.decide(index, Fate::Postponed(None));
                     }
                     Ok(object) if !owns(&claim.segment, index, &object, &namespace) => {
