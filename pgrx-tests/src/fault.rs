@@ -1,13 +1,19 @@
-//! A scripted HTTP server: it records every request with the time of its arrival, and plays the answers it is given.
+//! A scripted HTTP server: it records every request with the time of its arrival, and plays the answers it is given. It
+//! fails the scenario that sent what must never be sent.
 
-use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+
+mod answer;
+mod rules;
+
+pub use answer::{Answer, Flaw};
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
@@ -30,59 +36,25 @@ impl Request {
         self.body.split("<Key>").skip(1).filter_map(|rest| Some(rest.split_once("</Key>")?.0.to_owned())).collect()
     }
 
+    /// The bucket that it is about, where requests name it in their path.
+    pub fn bucket(&self) -> &str {
+        self.target.trim_start_matches('/').split(['/', '?']).next().unwrap_or_default()
+    }
+
+    /// The keys that it deletes, as it spells them.
+    fn deleted(&self) -> Vec<String> {
+        let path = self.target.split('?').next().unwrap_or_default().trim_start_matches('/');
+        match (self.method.as_str(), path.split_once('/')) {
+            ("DELETE", Some((_, key))) => vec![key.to_owned()],
+            ("POST", _) => self.keys(),
+            _ => Vec::new(),
+        }
+    }
+
     /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         let of = |line: &'_ str| line.split_once(':').filter(|(n, _)| n.eq_ignore_ascii_case(name)).is_some();
         self.head.iter().find(|line| of(line)).and_then(|line| line.split_once(':')).map(|(_, value)| value.trim())
-    }
-}
-
-/// One scripted answer.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// The status line's code; none closes the connection without an answer.
-    pub status: Option<u16>,
-    /// More head lines.
-    pub headers: Vec<String>,
-    /// The body.
-    pub body: String,
-    /// How long to wait before it.
-    pub delay: Duration,
-}
-
-impl Answer {
-    /// An answer at once.
-    pub fn of(status: u16, body: impl Into<String>) -> Answer {
-        Answer { status: Some(status), headers: Vec::new(), body: body.into(), delay: Duration::ZERO }
-    }
-
-    /// An S3 error document.
-    pub fn error(status: u16, code: &str) -> Answer {
-        Answer::of(
-            status,
-            format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>scripted</Message></Error>"),
-        )
-    }
-
-    /// The connection is closed instead.
-    pub fn hang_up() -> Answer {
-        Answer { status: None, ..Answer::of(0, "") }
-    }
-
-    /// The same answer, later.
-    pub fn after(self, delay: Duration) -> Answer {
-        Answer { delay, ..self }
-    }
-
-    /// What a healthy server says: every key is deleted.
-    pub fn healthy(request: &Request) -> Answer {
-        if request.method == "DELETE" {
-            return Answer::of(204, "");
-        }
-        let deleted: String = request.keys().iter().map(|key| format!("<Deleted><Key>{key}</Key></Deleted>")).collect();
-        let open =
-            r#"<?xml version="1.0" encoding="UTF-8"?><DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">"#;
-        Answer::of(200, format!("{open}{deleted}</DeleteResult>"))
     }
 }
 
@@ -103,6 +75,13 @@ struct State {
     requests: Vec<Request>,
     next: VecDeque<Answer>,
     always: Option<Answer>,
+    /// What is played to requests about one bucket, before all others.
+    of_bucket: HashMap<String, VecDeque<Answer>>,
+    always_of_bucket: HashMap<String, Answer>,
+    of_text: Vec<(String, Answer)>,
+    /// What is there, by bucket and key.
+    objects: BTreeSet<(String, String)>,
+    violations: Vec<String>,
     held: bool,
     ended: bool,
 }
@@ -113,15 +92,15 @@ impl FaultServer {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared::default());
-        let of_listener = Arc::clone(&shared);
+        let (of_listener, host) = (Arc::clone(&shared), address.to_string());
         thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 if of_listener.state().ended {
                     return;
                 }
-                let shared = Arc::clone(&of_listener);
+                let (shared, host) = (Arc::clone(&of_listener), host.clone());
                 // A client that hangs up ends its own connection only.
-                thread::spawn(move || shared.converse(socket).ok());
+                thread::spawn(move || shared.converse(socket, &host).ok());
             }
         });
         Ok(FaultServer { address, shared })
@@ -140,6 +119,37 @@ impl FaultServer {
     /// Plays this answer whenever no other is due; none is a healthy server again.
     pub fn answer_always(&self, answer: Option<Answer>) {
         self.shared.state().always = answer;
+    }
+
+    /// Plays these answers, in order, to requests about a bucket.
+    pub fn answer_about(&self, bucket: &str, answers: impl IntoIterator<Item = Answer>) {
+        self.shared.state().of_bucket.entry(bucket.to_owned()).or_default().extend(answers);
+    }
+
+    /// Plays this answer to all requests about a bucket, or none any more.
+    pub fn answer_always_about(&self, bucket: &str, answer: Option<Answer>) {
+        let always = &mut self.shared.state().always_of_bucket;
+        match answer {
+            Some(answer) => drop(always.insert(bucket.to_owned(), answer)),
+            None => drop(always.remove(bucket)),
+        }
+    }
+
+    /// Plays this answer to all requests whose target or body holds the text.
+    pub fn answer_naming(&self, text: &str, answer: Answer) {
+        self.shared.state().of_text.push((text.to_owned(), answer));
+    }
+
+    /// Objects that are there from now on, until a request is answered well.
+    pub fn put(&self, bucket: &str, keys: &[&str]) {
+        let keys = keys.iter().map(|key| (bucket.to_owned(), (*key).to_owned()));
+        self.shared.state().objects.extend(keys);
+    }
+
+    /// Those of a bucket that are still there.
+    pub fn survivors(&self, bucket: &str) -> Vec<String> {
+        let state = self.shared.state();
+        state.objects.iter().filter(|(of, _)| of == bucket).map(|(_, key)| key.clone()).collect()
     }
 
     /// From now on requests are read and not answered.
@@ -173,6 +183,9 @@ impl Drop for FaultServer {
         self.shared.changed.notify_all();
         // The listener looks at `ended` when somebody calls.
         let _ = TcpStream::connect(self.address);
+        let violations = std::mem::take(&mut self.shared.state().violations);
+        // A scenario that has failed tells its own story.
+        assert!(thread::panicking() || violations.is_empty(), "{}", violations.join("\n"));
     }
 }
 
@@ -181,31 +194,37 @@ impl Shared {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn converse(&self, socket: TcpStream) -> std::io::Result<()> {
+    fn converse(&self, socket: TcpStream, host: &str) -> std::io::Result<()> {
         socket.set_nodelay(true)?;
         let mut reader = BufReader::new(socket.try_clone()?);
         let mut writer = socket;
         while let Some(request) = read_request(&mut reader)? {
-            let answer = self.record(request);
+            let is_head = request.method == "HEAD";
+            let answer = self.record(request, host);
             drop(self.changed.wait_while(self.state(), |state| state.held && !state.ended));
             if !answer.delay.is_zero() {
                 thread::park_timeout(answer.delay);
             }
-            let Some(status) = answer.status else { return Ok(()) };
-            let more: String = answer.headers.iter().map(|line| format!("{line}\r\n")).collect();
-            let length = answer.body.len();
-            // An answer without a body has no length either.
-            let length = if status == 304 { String::new() } else { format!("Content-Length: {length}\r\n") };
-            let text = format!("HTTP/1.1 {status} Scripted\r\n{length}{more}\r\n{}", answer.body);
-            writer.write_all(text.as_bytes())?;
+            answer.send(&mut writer, is_head, &|| self.state().ended)?;
         }
         Ok(())
     }
 
-    fn record(&self, request: Request) -> Answer {
+    fn record(&self, request: Request, host: &str) -> Answer {
         let mut state = self.state();
-        let scripted = state.next.pop_front().or_else(|| state.always.clone());
+        state.violations.extend(rules::violation(&request, host));
+        let bucket = request.bucket().to_owned();
+        let names = |text: &String| request.target.contains(text) || request.body.contains(text);
+        let naming = state.of_text.iter().find(|(text, _)| names(text)).map(|(_, answer)| answer.clone());
+        let about_it = state.of_bucket.get_mut(&bucket).and_then(VecDeque::pop_front);
+        let about_it = about_it.or_else(|| state.always_of_bucket.get(&bucket).cloned());
+        let scripted = naming.or(about_it).or_else(|| state.next.pop_front()).or_else(|| state.always.clone());
         let answer = scripted.unwrap_or_else(|| Answer::healthy(&request));
+        if answer.does_it {
+            for key in request.deleted() {
+                state.objects.remove(&(bucket.clone(), key));
+            }
+        }
         state.requests.push(request);
         self.changed.notify_all();
         answer

@@ -16,10 +16,6 @@ fn facing(conf: &str) -> Result<(FaultServer, Reaper)> {
     Ok((server, reaper))
 }
 
-fn result(inner: &str) -> Answer {
-    Answer::of(200, format!("<DeleteResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{inner}</DeleteResult>"))
-}
-
 #[test]
 fn requests_carry_secrets_in_the_url_or_checksums_that_stores_refuse() -> Result<()> {
     let (server, mut reaper) = facing("")?;
@@ -69,7 +65,7 @@ fn an_empty_key_becomes_a_request_for_the_bucket() -> Result<()> {
 fn a_key_that_the_answer_does_not_name_is_taken_for_done() -> Result<()> {
     let (server, mut reaper) = facing(IMPATIENT)?;
     reaper.add_images(&["named", "unnamed"])?;
-    server.answer_next(result("<Deleted><Key>named</Key></Deleted>"));
+    server.answer_next(Answer::result("<Deleted><Key>named</Key></Deleted>"));
     reaper.db.run("DELETE FROM image")?;
     reaper.until_drained()?;
     assert_eq!(reaper.outcomes()?, ["named|deleted", "unnamed|deleted"]);
@@ -97,8 +93,9 @@ fn one_refused_key_stops_its_batch_or_is_lost() -> Result<()> {
     let (server, mut reaper) = facing(IMPATIENT)?;
     reaper.add_images(&["good", "locked", "fine"])?;
     let refused = "<Error><Key>locked</Key><Code>AccessDenied</Code><Message>not yours</Message></Error>";
-    server
-        .answer_next(result(&format!("<Deleted><Key>good</Key></Deleted>{refused}<Deleted><Key>fine</Key></Deleted>")));
+    server.answer_next(Answer::result(&format!(
+        "<Deleted><Key>good</Key></Deleted>{refused}<Deleted><Key>fine</Key></Deleted>"
+    )));
     server.answer_always(Some(Answer::error(403, "AccessDenied")));
     reaper.db.run("DELETE FROM image")?;
     reaper
@@ -162,8 +159,9 @@ fn a_redirect_takes_the_signature_elsewhere() -> Result<()> {
 fn a_poisoned_object_is_tried_for_ever_and_blocks_the_others() -> Result<()> {
     let (server, mut reaper) = facing(IMPATIENT)?;
     reaper.add_images(&["poison"])?;
-    server
-        .answer_always(Some(result("<Error><Key>poison</Key><Code>InternalError</Code><Message>no</Message></Error>")));
+    server.answer_always(Some(Answer::result(
+        "<Error><Key>poison</Key><Code>InternalError</Code><Message>no</Message></Error>",
+    )));
     // Alone it would go as a single DELETE, so it gets a companion of the same name.
     reaper.db.run("INSERT INTO image (url) VALUES ('companion'); DELETE FROM image")?;
     reaper.until("it is parked", "SELECT count(*) > 0 FROM storage_reaper.parked")?;
