@@ -23,3 +23,4 @@ pub mod template;
 mod url;
 pub mod vendor;
 pub mod verify;
+pub mod versions;

@@ -11,4 +11,5 @@ pub mod io;
 mod lock;
 mod request;
 mod verify;
+mod versions;
 mod xml;

@@ -206,3 +206,52 @@ fn statements_that_wake_the_worker_wait_for_the_store() -> Result<()> {
     server.release();
     reaper.until_drained()
 }
+
+#[test]
+fn a_store_that_takes_no_batches_is_asked_for_one_each_time() -> Result<()> {
+    let (server, mut reaper) = facing(IMPATIENT)?;
+    reaper.add_images(&["a", "b"])?;
+    server.answer_next(Answer::error(501, "NotImplemented"));
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    assert_eq!(reaper.db.row("SELECT takes_batches FROM storage_reaper.backends")?, "f");
+    // Another worker knows it, too.
+    let first = reaper.worker()?;
+    reaper.db.run(&format!("SELECT pg_terminate_backend({first})"))?;
+    reaper.until("another worker leads", &format!("SELECT worker_pid <> {first} FROM storage_reaper.status"))?;
+    reaper.add_images(&["c", "d"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    let methods: Vec<String> = server.requests().into_iter().map(|request| request.method).collect();
+    assert_eq!(methods, ["POST", "DELETE", "DELETE", "DELETE", "DELETE"]);
+    // Whoever alters the backend wants it to be asked again.
+    reaper.db.run("SELECT storage_reaper.alter_backend('media')")?;
+    reaper.add_images(&["e", "f"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    assert_eq!(server.requests().last().map(|request| request.method.clone()).as_deref(), Some("POST"));
+    assert_eq!(reaper.db.row("SELECT takes_batches FROM storage_reaper.backends")?, "t");
+    Ok(())
+}
+
+#[test]
+fn a_store_gets_more_at_once_than_it_was_promised() -> Result<()> {
+    let (server, mut reaper) = facing(IMPATIENT)?;
+    reaper.db.run("SELECT storage_reaper.alter_backend('media', rate_limit => 2)")?;
+    reaper.add_images(&["a", "b", "c", "d", "e"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    let requests = server.requests();
+    let sizes: Vec<usize> = requests.iter().map(|request| request.keys().len().max(1)).collect();
+    assert_eq!(sizes, [2, 2, 1]);
+    // Half a second is left for the way of the first one.
+    let gaps = requests.windows(2).map(|two| two[1].at.duration_since(two[0].at));
+    ensure!(gaps.into_iter().all(|gap| gap > std::time::Duration::from_millis(500)), "{requests:?}");
+    reaper.db.run("SELECT storage_reaper.alter_backend('media', rate_limit => 0, batch_size => 3)")?;
+    reaper.add_images(&["f", "g", "h", "i"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    let sizes: Vec<usize> = server.requests()[3..].iter().map(|request| request.keys().len().max(1)).collect();
+    assert_eq!(sizes, [3, 1]);
+    Ok(())
+}

@@ -1,6 +1,6 @@
-COMMENT ON FUNCTION storage_reaper.create_backend(text, text, text, text, text, text, text, text) IS
+COMMENT ON FUNCTION storage_reaper.create_backend(text, text, text, text, text, text, text, text, text, integer, integer) IS
     'Declares a store: kind, API endpoint, bucket, region, addressing (auto, path, virtual) and where the worker finds credentials (profile:NAME, environment, role:ARN, instance); verify asks whether an object was put back (none, head, if-match).';
-COMMENT ON FUNCTION storage_reaper.alter_backend(text, text, text, text, text, text, text) IS
+COMMENT ON FUNCTION storage_reaper.alter_backend(text, text, text, text, text, text, text, text, integer, integer) IS
     'Changes what is given of a backend and tries it again at once.';
 COMMENT ON FUNCTION storage_reaper.drop_backend(text) IS 'Forgets a backend that nothing uses any more.';
 COMMENT ON FUNCTION storage_reaper.create_location(text, text, text, text) IS

@@ -12,6 +12,13 @@ CREATE TABLE storage_reaper.backend (
     verify      text NOT NULL CHECK (verify IN ('none', 'head', 'if-match')),
     -- Whether a deletion may depend on a version there, as a probe has found out; NULL before it.
     honours_if_match boolean,
+    -- Which versions a deletion removes in a bucket that keeps them.
+    versions    text NOT NULL CHECK (versions IN ('current', 'all', 'captured')),
+    -- Objects in one request and in a second, at most; NULL for as many as the settings allow.
+    batch_size  integer CHECK (batch_size BETWEEN 1 AND 1000),
+    rate_limit  integer CHECK (rate_limit > 0),
+    -- Whether it takes DeleteObjects, as requests have found out; NULL before the first.
+    takes_batches boolean,
     paused      boolean NOT NULL DEFAULT false,
     held_since  timestamptz,
     held_reason text

@@ -16,9 +16,13 @@ LEFT JOIN storage_reaper.arming a ON a.singleton = one.singleton;
 COMMENT ON VIEW storage_reaper.arming_state IS 'Private. Whether this database may delete: observe, armed, or disarmed (armed elsewhere, as in a copy).';
 
 CREATE VIEW storage_reaper.backends AS
-SELECT b.name, b.kind, b.endpoint, b.bucket, b.region, b.addressing, b.credentials, b.verify, b.honours_if_match, b.paused, b.held_since, b.held_reason
+SELECT b.name, b.kind, b.endpoint, b.bucket, b.region, b.addressing, b.credentials, b.verify, b.honours_if_match, b.versions,
+       b.batch_size, b.rate_limit, b.takes_batches, b.paused, b.held_since, b.held_reason,
+       (SELECT coalesce(pg_catalog.sum(h.objects), 0)::bigint FROM storage_reaper.settlement h
+        LEFT JOIN storage_reaper.source s ON s.id = h.source_id
+        WHERE coalesce(h.backend_id, s.backend_id) = b.id AND h.outcome = 'delete_marker') AS delete_markers
 FROM storage_reaper.backend b;
-COMMENT ON VIEW storage_reaper.backends IS 'Declared backends; held_reason says why nothing is sent to one.';
+COMMENT ON VIEW storage_reaper.backends IS 'Declared backends; held_reason says why nothing is sent to one, delete_markers of how many objects the bytes are still there.';
 
 CREATE VIEW storage_reaper.locations AS
 SELECT l.url_base, b.name AS backend, l.bucket, l.key_prefix

@@ -8,6 +8,7 @@ use crate::domain::credentials::CredentialName;
 use crate::domain::endpoint::{Endpoint, check_bucket_name};
 use crate::domain::location::UrlBase;
 use crate::domain::verify::Verify;
+use crate::domain::versions::Versions;
 use crate::error::{Error, Result};
 use crate::pg::{settings, wake};
 use crate::store::{backend, location};
@@ -23,6 +24,9 @@ struct Wanted<'a> {
     addressing: Option<&'a str>,
     credentials: Option<&'a str>,
     verify: Option<&'a str>,
+    versions: Option<&'a str>,
+    batch_size: Option<i32>,
+    rate_limit: Option<i32>,
 }
 
 #[pg_extern(security_definer)]
@@ -37,6 +41,9 @@ fn create_backend(
     addressing: default!(Option<&str>, "'auto'"),
     credentials: default!(Option<&str>, "'environment'"),
     verify: default!(Option<&str>, "'none'"),
+    versions: default!(Option<&str>, "'current'"),
+    batch_size: default!(Option<i32>, "NULL"),
+    rate_limit: default!(Option<i32>, "NULL"),
 ) -> Answer<()> {
     let name = required("name", name)?.to_owned();
     if name.trim().is_empty() {
@@ -50,6 +57,9 @@ fn create_backend(
         addressing: Some(required("addressing", addressing)?),
         credentials: Some(required("credentials", credentials)?),
         verify: Some(required("verify", verify)?),
+        versions: Some(required("versions", versions)?),
+        batch_size,
+        rate_limit,
     };
     let credentials = credentials.unwrap_or_default();
     let created = checked(name, None, &wanted).inspect_err(hide)?;
@@ -61,6 +71,7 @@ fn create_backend(
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
+#[expect(clippy::too_many_arguments, reason = "SQL callers name them")]
 fn alter_backend(
     name: Option<&str>,
     endpoint: default!(Option<&str>, "NULL"),
@@ -69,12 +80,26 @@ fn alter_backend(
     addressing: default!(Option<&str>, "NULL"),
     credentials: default!(Option<&str>, "NULL"),
     verify: default!(Option<&str>, "NULL"),
+    versions: default!(Option<&str>, "NULL"),
+    batch_size: default!(Option<i32>, "NULL"),
+    rate_limit: default!(Option<i32>, "NULL"),
 ) -> Answer<()> {
     let name = required("name", name)?;
     let present = backend::all()?.into_iter().find(|backend| backend.name == name);
     let present = present.ok_or_else(|| Error::Unknown { kind: "backend", name: name.to_owned() })?;
     let kept = backend::credentials_of(present.id)?;
-    let wanted = Wanted { kind: None, endpoint, bucket, region, addressing, credentials, verify };
+    let wanted = Wanted {
+        kind: None,
+        endpoint,
+        bucket,
+        region,
+        addressing,
+        credentials,
+        verify,
+        versions,
+        batch_size,
+        rate_limit,
+    };
     let changed = checked(name.to_owned(), Some(&present), &wanted).inspect_err(hide)?;
     let has_moved = changed.bucket != present.bucket || changed.endpoint != present.endpoint;
     let queued = if has_moved { backend::queued(present.id)? } else { 0 };
@@ -238,5 +263,44 @@ fn checked(name: String, present: Option<&Backend>, wanted: &Wanted<'_>) -> Resu
         (None, Some(present)) => present.verify,
         (None, None) => return Err(Error::Null("verify")),
     };
-    Ok(Backend { id, name, kind, endpoint, region: region.to_owned(), bucket, addressing, credentials, verify })
+    let versions = match (wanted.versions, present) {
+        (Some(versions), _) => versions
+            .parse::<Versions>()
+            .map_err(|error| Error::invalid("versions", error, "Leave it out, or use 'all' or 'captured'."))?,
+        (None, Some(present)) => present.versions,
+        (None, None) => return Err(Error::Null("versions")),
+    };
+    let batch_size = limit("batch_size", wanted.batch_size, present.and_then(|present| present.batch_size), 1000)?;
+    let rate_limit = limit("rate_limit", wanted.rate_limit, present.and_then(|present| present.rate_limit), i32::MAX)?;
+    let region = region.to_owned();
+    let takes_batches = None;
+    Ok(Backend {
+        id,
+        name,
+        kind,
+        endpoint,
+        region,
+        bucket,
+        addressing,
+        credentials,
+        verify,
+        versions,
+        batch_size,
+        rate_limit,
+        takes_batches,
+    })
+}
+
+/// A limit that is given, lifted with 0, or left as it is.
+fn limit(name: &'static str, wanted: Option<i32>, present: Option<u32>, most: i32) -> Result<Option<u32>> {
+    match wanted {
+        None => Ok(present),
+        Some(0) => Ok(None),
+        Some(wanted) if (1..=most).contains(&wanted) => Ok(u32::try_from(wanted).ok()),
+        Some(_) => Err(Error::invalid(
+            name,
+            format!("It is not between 1 and {most}."),
+            "Give such a number, or 0 for no limit of its own.",
+        )),
+    }
 }

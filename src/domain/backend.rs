@@ -9,6 +9,7 @@ use unicode_normalization::UnicodeNormalization;
 use super::credentials::CredentialName;
 use super::endpoint::{Endpoint, Scheme};
 use super::verify::Verify;
+use super::versions::Versions;
 
 /// Identifies a backend within its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -198,6 +199,24 @@ pub struct Backend {
     pub credentials: CredentialName,
     /// What is asked before a deletion.
     pub verify: Verify,
+    /// What goes where the bucket keeps versions.
+    pub versions: Versions,
+    /// Keys in one request, at most; else as the setting says.
+    pub batch_size: Option<u32>,
+    /// Objects a second, at most.
+    pub rate_limit: Option<u32>,
+    /// Whether it takes DeleteObjects, as requests have found out.
+    pub takes_batches: Option<bool>,
+}
+
+impl Backend {
+    /// Whether objects may go together: what is asked of each by itself does not travel in a batch.
+    pub fn sends_batches(&self) -> bool {
+        self.kind.deletes_batches()
+            && self.takes_batches != Some(false)
+            && self.verify == Verify::None
+            && self.versions == Versions::Current
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::backend::{BackendId, Kind};
+use super::backend::{Backend, BackendId};
 use super::object::Object;
 use super::outcome::Reason;
 
@@ -30,9 +30,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// From the kind of store and the setting.
-    pub fn of(kind: Kind, batch_size: usize) -> Self {
-        Self { batch_size: batch_size.clamp(1, 1000), has_batches: kind.deletes_batches() }
+    /// What a backend's declaration allows of so many keys at once.
+    pub fn of(backend: &Backend, keys: usize) -> Self {
+        // No request takes more than a second's worth of what may go in a second.
+        let own = backend.batch_size.into_iter().chain(backend.rate_limit).min();
+        let most = own.and_then(|own| usize::try_from(own).ok()).unwrap_or(1000);
+        Self { batch_size: keys.min(most).clamp(1, 1000), has_batches: backend.sends_batches() }
     }
 }
 

@@ -85,7 +85,8 @@ pub fn read(request: &Request, status: u16, headers: &HeaderMap, body: &[u8]) ->
     }
 }
 
-fn single(status: u16, headers: &HeaderMap, body: &[u8]) -> Result<Verdict, Fault> {
+/// Reads the answer to a DELETE.
+pub(super) fn single(status: u16, headers: &HeaderMap, body: &[u8]) -> Result<Verdict, Fault> {
     let is_marked = headers.get("x-amz-delete-marker").is_some_and(|value| value.as_bytes() == b"true");
     let done = if is_marked { Verdict::Marked } else { Verdict::Deleted };
     match (status, xml::parse(body)) {

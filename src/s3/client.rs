@@ -14,7 +14,9 @@ use reqwest::header::{
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::domain::backend::{Backend, BackendId};
+use crate::domain::batch::Request;
 use crate::domain::verify::{Honour, Verify};
+use crate::domain::versions::Versions;
 
 use super::answer::{self, KeyAnswer, Look, Verdict};
 use super::document::{self, Document};
@@ -117,6 +119,9 @@ impl Client {
                     return Ok(Sent::only(Verdict::Failed { message, is_refusal: true }, learned));
                 }
             }
+        }
+        if backend.versions != Versions::Current && matches!(request, Request::Single { .. }) {
+            return self.delete_versions(job, &unsigned).await.map(|verdict| Sent::only(verdict, learned));
         }
         let body = unsigned.body.clone();
         let signed = self.sign(backend, unsigned).await?;

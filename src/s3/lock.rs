@@ -11,7 +11,7 @@ use crate::domain::batch::{Request, Target};
 use super::answer::{KeyAnswer, Verdict, now_us};
 use super::client::{Client, Exchanged, Limit};
 use super::fault::{Fault, FaultKind};
-use super::request;
+use super::request::{self, Unsigned};
 
 /// Keys of one answer that are asked about; the others are when they are tried again.
 const ASKED_AT_ONCE: usize = 16;
@@ -26,14 +26,14 @@ impl Client {
     ) -> Result<Vec<KeyAnswer>, Fault> {
         let mut answers = match (result, request) {
             (Err(fault), Request::Single { key, .. }) if fault.kind == FaultKind::Denied => {
-                let verdict = self.lock(backend, request.bucket(), key).await.ok_or(fault)?;
+                let verdict = self.lock_of(backend, request.bucket(), key).await.ok_or(fault)?;
                 vec![KeyAnswer { index: 0, verdict }]
             }
             (result, _) => result?,
         };
         let is_denied = |answer: &&mut KeyAnswer| matches!(answer.verdict, Verdict::Denied { .. });
         for answer in answers.iter_mut().filter(is_denied).take(ASKED_AT_ONCE) {
-            if let Some(locked) = self.lock(backend, request.bucket(), &request.targets()[answer.index]).await {
+            if let Some(locked) = self.lock_of(backend, request.bucket(), &request.targets()[answer.index]).await {
                 answer.verdict = locked;
             }
         }
@@ -47,11 +47,14 @@ impl Client {
         }
     }
 
-    /// The lock, if there is one and the store shows it.
-    async fn lock(&self, backend: &Arc<Backend>, bucket: &str, key: &Target) -> Option<Verdict> {
+    async fn lock_of(&self, backend: &Arc<Backend>, bucket: &str, key: &Target) -> Option<Verdict> {
         let single = Request::Single { backend: backend.id, bucket: bucket.to_owned(), key: key.clone() };
-        let head = request::head(&request::build(backend, &single).ok()?);
-        let signed = self.sign(backend, head).await.ok()?;
+        self.lock(backend, &request::build(backend, &single).ok()?).await
+    }
+
+    /// The lock of what a request would delete, if there is one and the store shows it.
+    pub(super) async fn lock(&self, backend: &Arc<Backend>, unsigned: &Unsigned) -> Option<Verdict> {
+        let signed = self.sign(backend, request::head(unsigned)).await.ok()?;
         let Exchanged { status, headers, .. } = self.exchange(signed, String::new(), Limit::of(1)).await.ok()?;
         (status == 200).then(|| locked(&headers, now_us())).flatten()
     }

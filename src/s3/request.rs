@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use quick_xml::escape::escape;
 use reqwest::{Method, Url};
 use rusty_s3::{Bucket, UrlStyle};
@@ -13,8 +13,12 @@ use rusty_s3::{Bucket, UrlStyle};
 use crate::domain::backend::{Addressing, Backend};
 use crate::domain::batch::{Request, Target};
 use crate::domain::object::{LONGEST_KEY, is_slashes};
+use crate::domain::versions::Mark;
 
 use super::fault::{Fault, FaultKind};
+
+/// What signatures leave as it is in a query.
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A request that is ready to be signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,15 +43,8 @@ pub enum Condition {
 
 /// Builds a request and checks that its address is what was meant.
 pub fn build(backend: &Backend, request: &Request) -> Result<Unsigned, Fault> {
-    let refuse = |what: &str| Fault::refusal(FaultKind::Malformed, format!("the request was not sent: {what}"));
     let bucket = request.bucket();
-    let endpoint = Url::parse(backend.endpoint.as_str()).map_err(|_| refuse("the endpoint is no URL"))?;
-    let style = match backend.addressing {
-        Addressing::Path => UrlStyle::Path,
-        Addressing::Virtual => UrlStyle::VirtualHost,
-    };
-    let place = Bucket::new(endpoint, style, bucket.to_owned(), backend.region.clone())
-        .map_err(|_| refuse("the bucket cannot be addressed"))?;
+    let place = place(backend, bucket)?;
     let base = base_path(backend, bucket);
     match request {
         Request::Single { key, .. } => {
@@ -70,6 +67,60 @@ pub fn build(backend: &Backend, request: &Request) -> Result<Unsigned, Fault> {
             Ok(Unsigned { method: Method::POST, url, body, content_md5, condition: None })
         }
     }
+}
+
+fn place(backend: &Backend, bucket: &str) -> Result<Bucket, Fault> {
+    let endpoint = Url::parse(backend.endpoint.as_str()).map_err(|_| refuse("the endpoint is no URL"))?;
+    let style = match backend.addressing {
+        Addressing::Path => UrlStyle::Path,
+        Addressing::Virtual => UrlStyle::VirtualHost,
+    };
+    Bucket::new(endpoint, style, bucket.to_owned(), backend.region.clone())
+        .map_err(|_| refuse("the bucket cannot be addressed"))
+}
+
+fn refuse(what: &str) -> Fault {
+    Fault::refusal(FaultKind::Malformed, format!("the request was not sent: {what}"))
+}
+
+/// What a bucket lists of a key beside the object itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    Versions,
+    Uploads,
+}
+
+impl Kept {
+    /// The name of the listing, of what one line is deleted by, and of where a page begins.
+    const fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Versions => ("versions", "versionId", "version-id-marker"),
+            Self::Uploads => ("uploads", "uploadId", "upload-id-marker"),
+        }
+    }
+}
+
+/// Lists what is kept under keys that begin with `key`, from a place on.
+pub fn list(backend: &Backend, bucket: &str, key: &str, kept: Kept, from: Option<&Mark>) -> Result<Unsigned, Fault> {
+    let mut url = place(backend, bucket)?.base_url().clone();
+    check(backend, bucket, &url, &base_path(backend, bucket)).map_err(refuse)?;
+    let (listing, _, id_marker) = kept.names();
+    let text = |text: &'_ str| utf8_percent_encode(text, QUERY).to_string();
+    // Sorted by name, as the signature wants it.
+    let mut query = vec!["encoding-type=url".to_owned(), format!("prefix={}", text(key)), format!("{listing}=")];
+    if let Some(Mark { key, id }) = from {
+        query.extend([format!("key-marker={}", text(key)), format!("{id_marker}={}", text(id))]);
+        query.sort_unstable();
+    }
+    url.set_query(Some(&query.join("&")));
+    Ok(Unsigned { method: Method::GET, url, body: String::new(), content_md5: None, condition: None })
+}
+
+/// The same request about one version or upload of the object.
+pub fn about(unsigned: &Unsigned, kept: Kept, id: &str) -> Unsigned {
+    let mut unsigned = unsigned.clone();
+    unsigned.url.set_query(Some(&format!("{}={}", kept.names().1, utf8_percent_encode(id, QUERY))));
+    unsigned
 }
 
 /// The same question without the deletion.
@@ -167,6 +218,10 @@ mod tests {
             addressing,
             credentials: CredentialName::Environment,
             verify: crate::domain::verify::Verify::None,
+            versions: crate::domain::versions::Versions::Current,
+            batch_size: None,
+            rate_limit: None,
+            takes_batches: None,
         }
     }
 

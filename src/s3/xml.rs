@@ -11,6 +11,8 @@ pub enum Xml {
     DeleteResult { deleted: Vec<Deleted>, errors: Vec<KeyError> },
     /// A request that failed as a whole.
     Error(StoreError),
+    /// A page of versions or of uploads.
+    Listing(Listing),
     /// Well-formed, but something else.
     Other,
 }
@@ -31,6 +33,26 @@ pub struct Deleted {
     pub key: String,
     /// A marker hides it now, and its bytes are still there.
     pub is_marked: bool,
+}
+
+/// A page of a listing, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listing {
+    pub lines: Vec<Line>,
+    pub is_truncated: bool,
+    pub next_key: Option<String>,
+    /// A version or an upload.
+    pub next_id: Option<String>,
+    /// Keys are written as in URLs: XML cannot carry all of them.
+    pub is_encoded: bool,
+}
+
+/// A version, a marker or an upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub key: String,
+    pub id: String,
+    pub written: String,
 }
 
 /// A key that DeleteObjects did not delete.
@@ -59,7 +81,7 @@ pub fn parse(body: &[u8]) -> Result<Xml, NotWellFormed> {
     let mut reader = Reader::from_str(text);
     let mut stack: Vec<Element> = Vec::new();
     let mut document = None;
-    let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+    let (mut deleted, mut errors, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         match reader.read_event().map_err(|_| NotWellFormed)? {
             Event::Start(start) => {
@@ -85,6 +107,9 @@ pub fn parse(body: &[u8]) -> Result<Xml, NotWellFormed> {
                         deleted.extend(leaf(&element, "Key").map(|key| Deleted { key, is_marked }));
                     }
                     1 if stack[0].name == "DeleteResult" && element.name == "Error" => errors.push(key_error(&element)),
+                    1 if ["Version", "DeleteMarker", "Upload"].contains(&element.name.as_str()) => {
+                        lines.push(line(&element).ok_or(NotWellFormed)?);
+                    }
                     _ => {
                         if let Some(parent) = stack.last_mut() {
                             parent.leaves.push((element.name, element.text));
@@ -109,6 +134,7 @@ pub fn parse(body: &[u8]) -> Result<Xml, NotWellFormed> {
     }
     match document {
         Some(Xml::DeleteResult { .. }) => Ok(Xml::DeleteResult { deleted, errors }),
+        Some(Xml::Listing(listing)) => Ok(Xml::Listing(Listing { lines, ..listing })),
         Some(other) => Ok(other),
         None => Err(NotWellFormed),
     }
@@ -133,6 +159,13 @@ fn root(element: &Element) -> Xml {
             region: leaf(element, "Region"),
             endpoint: leaf(element, "Endpoint"),
         }),
+        "ListVersionsResult" | "ListMultipartUploadsResult" => Xml::Listing(Listing {
+            lines: Vec::new(),
+            is_truncated: leaf(element, "IsTruncated").is_some_and(|text| text.trim() == "true"),
+            next_key: leaf(element, "NextKeyMarker"),
+            next_id: leaf(element, "NextVersionIdMarker").or_else(|| leaf(element, "NextUploadIdMarker")),
+            is_encoded: leaf(element, "EncodingType").is_some_and(|text| text.trim() == "url"),
+        }),
         _ => Xml::Other,
     }
 }
@@ -143,6 +176,15 @@ fn key_error(element: &Element) -> KeyError {
         code: leaf(element, "Code").unwrap_or_default(),
         message: leaf(element, "Message").unwrap_or_default(),
     }
+}
+
+/// One without a key or an id is nothing that could be deleted by itself.
+fn line(element: &Element) -> Option<Line> {
+    Some(Line {
+        key: leaf(element, "Key")?,
+        id: leaf(element, "VersionId").or_else(|| leaf(element, "UploadId"))?,
+        written: leaf(element, "LastModified").or_else(|| leaf(element, "Initiated")).unwrap_or_default(),
+    })
 }
 
 fn leaf(element: &Element, name: &str) -> Option<String> {

@@ -3,6 +3,7 @@
 use crate::domain::backend::{Addressing, Backend, BackendId, Kind};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::verify::{Honour, UnknownVerify, Verify};
+use crate::domain::versions::UnknownVersions;
 use crate::error::{Error, Result};
 
 use super::spi::{self, Row};
@@ -49,6 +50,13 @@ fn backend(row: &Row<'_>) -> Result<Backend> {
             }),
             other => other,
         },
+        versions: row
+            .required::<String>("versions")?
+            .parse()
+            .map_err(|error: UnknownVersions| damaged(error.to_string()))?,
+        batch_size: row.optional::<i32>("batch_size")?.and_then(|size| u32::try_from(size).ok()),
+        rate_limit: row.optional::<i32>("rate_limit")?.and_then(|limit| u32::try_from(limit).ok()),
+        takes_batches: row.optional("takes_batches")?,
     })
 }
 
@@ -74,10 +82,17 @@ fn write(statement: &str, backend: &Backend, credentials: &str) -> Result<bool> 
             backend.addressing.as_str().into(),
             credentials.into(),
             backend.verify.as_str().into(),
+            backend.versions.as_str().into(),
+            number(backend.batch_size).into(),
+            number(backend.rate_limit).into(),
         ],
         |row| row.required("id"),
     )?;
     Ok(!ids.is_empty())
+}
+
+fn number(limit: Option<u32>) -> Option<i32> {
+    limit.and_then(|limit| i32::try_from(limit).ok())
 }
 
 /// The credentials' name as it was given.
@@ -129,6 +144,13 @@ pub fn set_honours_if_match(backend: &Backend, honours: bool) -> Result<bool> {
     let statement = include_str!("../../sql/queries/backend_set_honours_if_match.sql");
     let place = (backend.endpoint.as_str(), backend.bucket.as_str());
     Ok(spi::execute(statement, &[backend.id.0.into(), honours.into(), place.0.into(), place.1.into()])? > 0)
+}
+
+/// Records whether the store takes batches; altering the backend forgets it. Says whether that was news.
+pub fn set_takes_batches(backend: &Backend, takes: bool) -> Result<bool> {
+    let statement = include_str!("../../sql/queries/backend_set_takes_batches.sql");
+    let place = (backend.endpoint.as_str(), backend.bucket.as_str());
+    Ok(spi::execute(statement, &[backend.id.0.into(), takes.into(), place.0.into(), place.1.into()])? > 0)
 }
 
 /// Records why nothing is sent to a backend, or that it works again.

@@ -97,8 +97,10 @@ pub struct Drain {
     lanes: HashMap<BackendId, Lane>,
     circuits: Circuits,
     suspects: Suspects,
-    /// Backends that refused DeleteObjects as such.
+    /// Backends that refused DeleteObjects as such, where that could not be written down.
     singles_only: HashSet<BackendId>,
+    /// Something was not claimed because its backend had no room.
+    has_left_out: bool,
     guard: Guard,
     documents: Documents,
     breaker: Breaker,
@@ -138,6 +140,7 @@ impl Drain {
             circuits: Circuits::default(),
             suspects: Suspects::default(),
             singles_only: HashSet::new(),
+            has_left_out: false,
             guard: Guard::default(),
             documents: Documents::default(),
             breaker: Breaker::default(),
@@ -183,6 +186,7 @@ impl Drain {
     /// Does all that can be done without waiting. Returns when to come back at the latest.
     pub fn work(&mut self, now: Instant) -> Option<Instant> {
         self.collect(now);
+        self.open_lanes(now);
         self.land(now);
         self.settle(now);
         self.tidy_flights(now);
@@ -338,7 +342,8 @@ impl Drain {
         let full = self.full();
         let is_full = self.documents.is_reading() || self.marked.iter().all(|flight| full.contains(&flight.backend));
         let close_at = self.close_at.filter(|_| !is_full);
-        let next = [self.look_at, self.circuits.next_probe(now), close_at, self.forget_at, Some(self.trim_at)];
+        let probe = self.circuits.next_probe(now);
+        let next = [self.look_at, probe, close_at, self.next_opening(), self.forget_at, Some(self.trim_at)];
         let next = next.into_iter().flatten().min();
         next.map(|next| self.quiet_until.map_or(next, |until| next.max(until)))
     }

@@ -19,6 +19,10 @@ fn namespace() -> Namespace {
         addressing: Addressing::Path,
         credentials: CredentialName::Environment,
         verify: crate::domain::verify::Verify::None,
+        versions: crate::domain::versions::Versions::Current,
+        batch_size: None,
+        rate_limit: None,
+        takes_batches: None,
     };
     let cdn = Location {
         base: UrlBase::parse("https://cdn.example.test/").unwrap(),

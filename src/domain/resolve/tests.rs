@@ -17,6 +17,10 @@ fn backend(id: i32, kind: Kind, endpoint: &str, bucket: &str) -> Backend {
         addressing: Addressing::Path,
         credentials: CredentialName::Environment,
         verify: crate::domain::verify::Verify::None,
+        versions: crate::domain::versions::Versions::Current,
+        batch_size: None,
+        rate_limit: None,
+        takes_batches: None,
     }
 }
 

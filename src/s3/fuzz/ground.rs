@@ -201,6 +201,10 @@ fn store(
         addressing,
         credentials: CredentialName::Environment,
         verify: crate::domain::verify::Verify::None,
+        versions: crate::domain::versions::Versions::Current,
+        batch_size: None,
+        rate_limit: None,
+        takes_batches: None,
     };
     Store { backend, reaches, hosts }
 }

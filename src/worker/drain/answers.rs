@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use crate::domain::backend::{Backend, BackendId};
+use crate::domain::batch::Request;
 use crate::domain::object::Object;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::verify::Honour;
@@ -35,6 +36,8 @@ impl Drain {
                 }
             };
             let Some(planned) = self.sent.remove(&id) else { continue };
+            // There is room now.
+            self.look_now |= self.has_left_out;
             match result {
                 Ok(Sent { answers, learned }) => {
                     self.note(&planned, &answers, now);
@@ -121,9 +124,7 @@ impl Drain {
             FaultKind::Timeout | FaultKind::Transient => self.lane(id).pace.overtaxed(keys),
             FaultKind::BatchRefused => self.lane(id).pace.shrink(keys),
             FaultKind::BatchSilent => self.lane(id).pace.shrink(1),
-            FaultKind::BatchUnsupported if self.singles_only.insert(id) => {
-                log!("storage_reaper: backend \"{}\" takes no batches; deleting one by one", planned.backend.name);
-            }
+            FaultKind::BatchUnsupported => self.takes_batches(&planned.backend, false),
             _ => {}
         }
     }
@@ -139,6 +140,9 @@ impl Drain {
         match throttled {
             Some(message) => self.rest(&planned.backend, &Fault::new(FaultKind::Throttled, message), now),
             None => self.lane(id).pace.answered(planned.places.len(), ceiling()),
+        }
+        if matches!(planned.request, Request::Batch { .. }) && planned.backend.takes_batches.is_none() {
+            self.takes_batches(&planned.backend, true);
         }
         let spoken_of: Vec<Object> = planned.objects().collect();
         self.suspects.answered(id, spoken_of.iter());
@@ -169,6 +173,24 @@ impl Drain {
             ),
             Ok(_) => {}
             Err(failure) => log!("storage_reaper: could not record a backend's abilities: {failure}"),
+        }
+    }
+
+    /// What requests have found out of a backend is remembered until that is altered.
+    fn takes_batches(&mut self, backend: &Backend, takes: bool) {
+        let written =
+            transaction::run("storage_reaper: record an ability", SHORT, || backend::set_takes_batches(backend, takes));
+        match written {
+            Ok(true) if !takes => {
+                log!("storage_reaper: backend \"{}\" takes no batches; deleting one by one", backend.name);
+            }
+            Ok(_) => {}
+            Err(failure) => {
+                log!("storage_reaper: could not record a backend's abilities: {failure}");
+                if !takes {
+                    self.singles_only.insert(backend.id);
+                }
+            }
         }
     }
 

@@ -11,14 +11,12 @@ use crate::domain::batch::{self, Limits, Request};
 use crate::domain::object::Object;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::resolve::{Namespace, prints, resolve};
-use crate::domain::verify::Verify;
 use crate::pg::transaction;
 use crate::s3::io::Job;
 
 use super::super::guard::{Candidate, Checked, Doubt, Origin};
 use super::documents::Documents;
 use super::flight::Flight;
-use super::lane::ceiling;
 use super::look::namespace;
 use super::{Drain, Fate, Place, Planned, SHORT};
 
@@ -77,11 +75,12 @@ impl Drain {
                 self.return_from(&planned, &[], &[]);
                 continue;
             }
-            if *here >= self.most_in_flight(id) {
+            if *here >= self.most_in_flight(id) || self.lane(id).is_shut(now) {
                 self.ready.push_back(planned);
                 continue;
             }
             *here += 1;
+            self.lane(id).charge(&planned, now);
             self.next_job += 1;
             let captured_us = self.captured_us(&planned);
             self.io.submit(Job {
@@ -263,8 +262,7 @@ impl Drain {
     fn plan(&mut self, mut flight: Flight, backends: &Backends) {
         let objects = std::mem::take(&mut flight.objects);
         if let Some(backend) = backends.get(&flight.backend) {
-            let mut limits = Limits::of(backend.kind, self.lane(backend.id).pace.keys(ceiling()));
-            limits.has_batches &= !self.singles_only.contains(&backend.id) && backend.verify == Verify::None;
+            let limits = self.limits(backend);
             let (mut requests, impossible) = plan_objects(flight.id, backend, objects, limits);
             if !self.suspects.is_empty() {
                 // What the store stumbled over goes last: its answers to the others say whose fault that was.

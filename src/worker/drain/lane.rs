@@ -2,29 +2,47 @@
 //! the others.
 
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
-use crate::domain::backend::BackendId;
+use crate::domain::backend::{Backend, BackendId};
+use crate::domain::batch::Limits;
 use crate::domain::pace::{Ceiling, Pace};
 use crate::guc;
 
-use super::Drain;
 use super::check::{LARGEST_WINDOW, SMALLEST_WINDOW};
+use super::{Drain, Planned};
 
 /// What is known of a backend as long as the worker runs.
 pub(super) struct Lane {
     pub pace: Pace,
     /// Objects that are asked about at once: as many as can be sent before the answer is stale.
     window: usize,
+    /// What was sent is enough until then.
+    opens_at: Option<Instant>,
 }
 
 impl Lane {
     fn new() -> Self {
-        Self { pace: Pace::new(ceiling()), window: LARGEST_WINDOW }
+        Self { pace: Pace::new(ceiling()), window: LARGEST_WINDOW, opens_at: None }
     }
 
     /// What was asked about could not be sent in time.
     pub fn narrow(&mut self) {
         self.window = (self.window / 2).max(SMALLEST_WINDOW);
+    }
+
+    /// Whether its backend has got all that it may get for now.
+    pub fn is_shut(&self, now: Instant) -> bool {
+        self.opens_at.is_some_and(|at| now < at)
+    }
+
+    /// A request leaves: where objects a second are limited, the next one waits for as long as these take.
+    pub fn charge(&mut self, planned: &Planned, now: Instant) {
+        if let Some(rate) = planned.backend.rate_limit {
+            let objects = u32::try_from(planned.places.len()).unwrap_or(u32::MAX);
+            let takes = Duration::from_secs(1) * objects / rate.max(1);
+            self.opens_at = Some(self.opens_at.map_or(now, |at| at.max(now)) + takes);
+        }
     }
 
     /// It could.
@@ -64,9 +82,32 @@ impl Drain {
         }
     }
 
-    /// Backends to which no further request may go before one is answered.
+    /// Backends to which no further request may go for now.
     pub(super) fn full(&self) -> HashSet<BackendId> {
+        let now = Instant::now();
         let in_flight = self.in_flight().into_iter();
-        in_flight.filter(|(id, requests)| *requests >= self.most_in_flight(*id)).map(|(id, _)| id).collect()
+        let full = in_flight.filter(|(id, requests)| *requests >= self.most_in_flight(*id)).map(|(id, _)| id);
+        full.chain(self.lanes.iter().filter(|(_, lane)| lane.is_shut(now)).map(|(id, _)| *id)).collect()
+    }
+
+    /// Opens lanes whose time has come: what was left out for them is looked for again.
+    pub(super) fn open_lanes(&mut self, now: Instant) {
+        for lane in self.lanes.values_mut().filter(|lane| lane.opens_at.is_some_and(|at| at <= now)) {
+            lane.opens_at = None;
+            self.look_now = true;
+        }
+    }
+
+    /// When the next lane opens.
+    pub(super) fn next_opening(&self) -> Option<Instant> {
+        self.lanes.values().filter_map(|lane| lane.opens_at).min()
+    }
+
+    /// What one request to the backend may carry.
+    pub(super) fn limits(&mut self, backend: &Backend) -> Limits {
+        let id = backend.id;
+        let mut limits = Limits::of(backend, self.lane(id).pace.keys(ceiling()));
+        limits.has_batches &= !self.singles_only.contains(&id);
+        limits
     }
 }

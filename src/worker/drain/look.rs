@@ -100,6 +100,7 @@ impl Drain {
 
     fn claim(&mut self, now: Instant) {
         let except = Except { claimed: self.claims.keys().copied().collect(), backends: self.left_out(now) };
+        self.has_left_out = !except.backends.is_empty();
         let limit = self.claim_limit;
         let (limits, breaker) = (guc::breaker(), &mut self.breaker);
         let found = transaction::run("storage_reaper: claim", SHORT, || find(&except, limit, limits.as_ref(), breaker));
