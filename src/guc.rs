@@ -13,6 +13,8 @@ static DATABASE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::ne
 static CREDENTIALS_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static CONFIG_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static CA_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static CLIENT_CERTIFICATE_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 /// What DeleteObjects takes at most.
 static BATCH_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1000);
 /// Enough for 3000 single deletions a second behind a round trip of 20 ms; who asks to slow down gets less.
@@ -58,6 +60,19 @@ pub fn init() {
     );
     file(c"storage_reaper.config_file", c"Shared config file that credentials => 'profile:NAME' reads.", &CONFIG_FILE);
     file(c"storage_reaper.ca_file", c"PEM file with certificate authorities to trust beside the system's.", &CA_FILE);
+    file(
+        c"storage_reaper.client_certificate_file",
+        c"PEM file with the certificate and private key that stores are shown who ask for one.",
+        &CLIENT_CERTIFICATE_FILE,
+    );
+    text(
+        c"storage_reaper.proxy",
+        c"URL of the HTTP proxy that requests go through.",
+        c"Without a user: a setting is no place for a password. Metadata services of clouds are reached without it.",
+        &PROXY,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
     number(
         c"storage_reaper.batch_size",
         c"Objects in one delete request.",
@@ -255,6 +270,8 @@ pub fn io_settings() -> crate::s3::io::Settings {
         credentials_file: path(&CREDENTIALS_FILE),
         config_file: path(&CONFIG_FILE),
         ca_file: path(&CA_FILE),
+        client_certificate_file: path(&CLIENT_CERTIFICATE_FILE),
+        proxy: PROXY.get().and_then(|proxy| proxy.into_string().ok()).filter(|proxy| !proxy.is_empty()),
     }
 }
 

@@ -10,6 +10,7 @@ mod fuzz;
 pub mod io;
 mod lock;
 mod request;
+mod transport;
 mod verify;
 mod versions;
 mod xml;

@@ -24,6 +24,8 @@ pub struct Request {
     pub method: String,
     /// Its target: path and query, as sent.
     pub target: String,
+    /// The host in its target: it came through a proxy.
+    pub through: Option<String>,
     /// Its head, each line as sent.
     pub head: Vec<String>,
     /// Its body.
@@ -82,6 +84,8 @@ struct State {
     /// What is there, by bucket and key.
     objects: BTreeSet<(String, String)>,
     violations: Vec<String>,
+    /// Under which hosts requests may come, beside its address.
+    hosts: Vec<String>,
     held: bool,
     ended: bool,
 }
@@ -111,6 +115,11 @@ impl FaultServer {
         format!("http://{}", self.address)
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Plays this answer once, after the ones given before.
     pub fn answer_next(&self, answer: Answer) {
         self.shared.state().next.push_back(answer);
@@ -138,6 +147,11 @@ impl FaultServer {
     /// Plays this answer to all requests whose target or body holds the text.
     pub fn answer_naming(&self, text: &str, answer: Answer) {
         self.shared.state().of_text.push((text.to_owned(), answer));
+    }
+
+    /// Requests may be for this host, too.
+    pub fn stands_for(&self, host: &str) {
+        self.shared.state().hosts.push(host.to_owned());
     }
 
     /// Objects that are there from now on, until a request is answered well.
@@ -212,7 +226,10 @@ impl Shared {
 
     fn record(&self, request: Request, host: &str) -> Answer {
         let mut state = self.state();
-        state.violations.extend(rules::violation(&request, host));
+        let of_request = request.header("host").unwrap_or_default();
+        let host = state.hosts.iter().map(String::as_str).find(|host| *host == of_request).unwrap_or(host);
+        let violation = rules::violation(&request, host);
+        state.violations.extend(violation);
         let bucket = request.bucket().to_owned();
         let names = |text: &String| request.target.contains(text) || request.body.contains(text);
         let naming = state.of_text.iter().find(|(text, _)| names(text)).map(|(_, answer)| answer.clone());
@@ -238,6 +255,10 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Req
     }
     let mut words = line.split_whitespace().map(str::to_owned);
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (through, target) = match target.strip_prefix("http://").and_then(|rest| rest.split_once('/')) {
+        Some((host, path)) => (Some(host.to_owned()), format!("/{path}")),
+        None => (None, target),
+    };
     let mut head = Vec::new();
     let mut length = 0;
     loop {
@@ -257,5 +278,5 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Req
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let body = String::from_utf8_lossy(&body).into_owned();
-    Ok(Some(Request { at: Instant::now(), method, target, head, body }))
+    Ok(Some(Request { at: Instant::now(), method, target, through, head, body }))
 }

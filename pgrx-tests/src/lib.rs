@@ -14,4 +14,5 @@ pub mod proxy;
 pub mod scenario;
 pub mod soak;
 pub mod store;
+pub mod tls;
 pub mod wait;

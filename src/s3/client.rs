@@ -24,7 +24,7 @@ use super::fault::{Fault, FaultKind};
 use super::io::{Job, ReadJob, Settings};
 use super::request::Condition;
 use super::verify::{NO_VERSION, Probed};
-use super::{credentials, request};
+use super::{credentials, request, transport};
 
 /// An answer may have this much, and as much again for each key.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -80,21 +80,7 @@ impl Sent {
 impl Client {
     /// Makes the client; called on the I/O thread.
     pub fn new(settings: Settings) -> Result<Self, String> {
-        // An error only says that the process has a provider already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(settings.connect_timeout)
-            .timeout(settings.request_timeout)
-            .tcp_nodelay(true);
-        if let Some(path) = &settings.ca_file {
-            let pem = std::fs::read(path).map_err(|error| format!("could not read storage_reaper.ca_file: {error}"))?;
-            let authorities = reqwest::Certificate::from_pem_bundle(&pem)
-                .map_err(|_| "storage_reaper.ca_file holds no certificates".to_owned())?;
-            builder = builder.tls_certs_merge(authorities);
-        }
-        let http = builder.build().map_err(|error| error.without_url().to_string())?;
+        let http = transport::client(&settings)?;
         Ok(Self { http, settings, signers: Mutex::default(), probed: Mutex::default(), reading: Semaphore::new(1) })
     }
 

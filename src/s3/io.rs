@@ -25,6 +25,8 @@ pub struct Settings {
     pub credentials_file: Option<PathBuf>,
     pub config_file: Option<PathBuf>,
     pub ca_file: Option<PathBuf>,
+    pub client_certificate_file: Option<PathBuf>,
+    pub proxy: Option<String>,
 }
 
 /// A request to send.
