@@ -110,6 +110,19 @@ fn what_stops_deletions_is_called_healthy() -> Result<()> {
         db.run(&format!("SELECT storage_reaper.{pause}"))?;
         found_until(db, subject, "paused", &format!("SELECT storage_reaper.{resume}"))?;
     }
+    let marked = Answer::of(204, "").with("x-amz-delete-marker: true");
+    server.answer_next(marked);
+    reaper.add_images(&["marked.png"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    assert_eq!(reaper.outcomes()?, ["marked.png|delete_marker"]);
+    let db = &mut reaper.db;
+    db.run("SELECT storage_reaper.attach('image', 'url', backend => 'media')")?;
+    let all = "SELECT storage_reaper.alter_backend('media', versions => 'all')";
+    found_until(db, "backend media", "the bytes of 1 objects", all)?;
+    db.run("SELECT storage_reaper.alter_backend('media', versions => 'current')")?;
+    let warned = reaper.cluster.log()?;
+    ensure!(warned.contains("WARNING:  the bucket of backend \"media\" keeps versions"), "{warned}");
     server.answer_always(Some(Answer::error(403, "InvalidAccessKeyId")));
     reaper.add_images(&["a.png"])?;
     reaper.db.run("DELETE FROM image")?;

@@ -2,6 +2,7 @@
 
 use pgrx::datum::Interval;
 use pgrx::pg_sys;
+use pgrx::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::pg::lock;
@@ -64,6 +65,7 @@ pub fn attach(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> 
     check_captured(relation, &described.name, &declared, request.filter.as_deref())?;
     check_index(relation, &described, &declared, None, request.allow_scan)?;
     warn_of_ownership(relation, &described, &declared)?;
+    warn_of_versions(request.backend.as_deref(), backend_id)?;
 
     let name = request.name.clone().unwrap_or_else(|| default_name(&described, &declared));
     let id = source::save(NewSource {
@@ -90,6 +92,20 @@ pub fn attach(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> 
     cover::unfence(id)?;
     cover::cover_anew(id)?;
     Ok(name)
+}
+
+/// In a bucket that keeps versions, a deletion hides an object and frees nothing.
+fn warn_of_versions(name: Option<&str>, id: Option<i32>) -> Result<()> {
+    let (Some(name), Some(id)) = (name, id) else { return Ok(()) };
+    if backend::keeps_bytes(id)? {
+        ereport!(
+            PgLogLevel::WARNING,
+            PgSqlErrorCode::ERRCODE_WARNING,
+            format!("the bucket of backend \"{name}\" keeps versions, so that deletions free no bytes there"),
+            "Let a lifecycle rule of the bucket expire old versions, or have them deleted, too: storage_reaper.alter_backend(…, versions => 'all')."
+        );
+    }
+    Ok(())
 }
 
 fn check_table(described: &catalog::Described) -> Result<()> {

@@ -124,6 +124,14 @@ pub fn queued(id: BackendId) -> Result<i64> {
     Ok(found.first().copied().unwrap_or(0))
 }
 
+/// Whether a deletion there frees no byte, as far as is known.
+pub fn keeps_bytes(id: i32) -> Result<bool> {
+    let found: Vec<bool> = spi::read(include_str!("../../sql/queries/backend_keeps_bytes.sql"), &[id.into()], |row| {
+        row.required("keeps")
+    })?;
+    Ok(found.first().copied().unwrap_or(false))
+}
+
 /// Removes a backend and lets history keep its outcomes without a name.
 pub fn delete(id: i32) -> Result<()> {
     spi::execute(include_str!("../../sql/queries/backend_delete.sql"), &[id.into()]).map(drop)
