@@ -15,6 +15,7 @@ pub mod location;
 pub mod object;
 pub mod outcome;
 pub mod pace;
+pub mod profile;
 pub mod resolve;
 pub mod segment;
 pub mod suspect;

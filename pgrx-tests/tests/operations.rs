@@ -304,3 +304,25 @@ fn a_backend_that_moves_takes_its_queue_along_unnoticed() -> Result<()> {
     assert_eq!(warnings(&bed)?, before + 1);
     Ok(())
 }
+
+#[test]
+fn an_endpoint_that_says_it_all_is_asked_for_kind_and_region() -> Result<()> {
+    let mut bed = Bed::new()?;
+    for (endpoint, told) in [
+        ("https://s3.eu-west-1.amazonaws.com", "aws|eu-west-1|virtual"),
+        ("https://account.r2.cloudflarestorage.com", "r2|auto|path"),
+        ("https://s3.us-west-004.backblazeb2.com", "b2|us-west-004|path"),
+        ("https://storage.googleapis.com", "gcs|auto|path"),
+        ("https://minio.example.test", "generic|us-east-1|path"),
+    ] {
+        bed.db.run(&format!(
+            "SELECT storage_reaper.create_backend('any', kind => 'auto', endpoint => '{endpoint}', bucket => 'media')"
+        ))?;
+        assert_eq!(
+            bed.db.row("SELECT kind, region, addressing FROM storage_reaper.backends WHERE name = 'any'")?,
+            told
+        );
+        bed.db.run("SELECT storage_reaper.drop_backend('any')")?;
+    }
+    Ok(())
+}

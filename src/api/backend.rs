@@ -7,6 +7,7 @@ use crate::domain::backend::{Addressing, Backend, BackendId, Kind};
 use crate::domain::credentials::CredentialName;
 use crate::domain::endpoint::{Endpoint, check_bucket_name};
 use crate::domain::location::UrlBase;
+use crate::domain::vendor;
 use crate::domain::verify::Verify;
 use crate::domain::versions::Versions;
 use crate::error::{Error, Result};
@@ -200,23 +201,22 @@ fn check_bucket(bucket: &str) -> Result<()> {
 
 /// Puts what is wanted over what is present and checks the whole.
 fn checked(name: String, present: Option<&Backend>, wanted: &Wanted<'_>) -> Result<Backend> {
-    let kind = match (wanted.kind, present) {
-        (Some(kind), _) => kind.parse::<Kind>().map_err(|error| {
-            Error::invalid(
-                "kind",
-                error,
-                "The kinds are aws, r2, b2, gcs, minio, ceph, seaweedfs, garage, wasabi, spaces and generic.",
-            )
-        })?,
-        (None, Some(present)) => present.kind,
-        (None, None) => return Err(Error::Null("kind")),
-    };
     let endpoint = match (wanted.endpoint, present) {
         (Some(endpoint), _) => Endpoint::parse(endpoint).map_err(|error| {
             Error::invalid("endpoint", error, "Give the API address, such as 'https://s3.eu-west-1.amazonaws.com'.")
         })?,
         (None, Some(present)) => present.endpoint.clone(),
         (None, None) => return Err(Error::Null("endpoint")),
+    };
+    let kind = match (wanted.kind, present) {
+        (Some("auto"), _) => Kind::of_host(endpoint.host()),
+        (Some(kind), _) => kind.parse::<Kind>().map_err(|_| {
+            let names = Kind::names().collect::<Vec<_>>().join(", ");
+            let detail = format!("It is none of {names}.");
+            Error::invalid("kind", detail, "Use one of them, or 'auto' to have the endpoint's host tell.")
+        })?,
+        (None, Some(present)) => present.kind,
+        (None, None) => return Err(Error::Null("kind")),
     };
     let bucket = wanted.bucket.or(present.map(|present| present.bucket.as_str())).unwrap_or_default().to_owned();
     check_bucket(&bucket)?;
@@ -243,11 +243,8 @@ fn checked(name: String, present: Option<&Backend>, wanted: &Wanted<'_>) -> Resu
         (None, Some(present)) => present.credentials.clone(),
         (None, None) => return Err(Error::Null("credentials")),
     };
-    let region = wanted.region.or(present.map(|present| present.region.as_str())).unwrap_or(if kind == Kind::R2 {
-        "auto"
-    } else {
-        "us-east-1"
-    });
+    let of_host = vendor::region(endpoint.host()).unwrap_or(kind.profile().region);
+    let region = wanted.region.or(present.map(|present| present.region.as_str())).unwrap_or(of_host);
     if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
         return Err(Error::invalid(
             "region",

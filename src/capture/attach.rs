@@ -4,6 +4,8 @@ use pgrx::datum::Interval;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::domain::backend::Backend;
+use crate::domain::versions::Versions;
 use crate::error::{Error, Result};
 use crate::pg::lock;
 use crate::pg::user;
@@ -65,7 +67,7 @@ pub fn attach(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> 
     check_captured(relation, &described.name, &declared, request.filter.as_deref())?;
     check_index(relation, &described, &declared, None, request.allow_scan)?;
     warn_of_ownership(relation, &described, &declared)?;
-    warn_of_versions(request.backend.as_deref(), backend_id)?;
+    warn_of_versions(backend_id)?;
 
     let name = request.name.clone().unwrap_or_else(|| default_name(&described, &declared));
     let id = source::save(NewSource {
@@ -95,9 +97,10 @@ pub fn attach(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> 
 }
 
 /// In a bucket that keeps versions, a deletion hides an object and frees nothing.
-fn warn_of_versions(name: Option<&str>, id: Option<i32>) -> Result<()> {
-    let (Some(name), Some(id)) = (name, id) else { return Ok(()) };
-    if backend::keeps_bytes(id)? {
+fn warn_of_versions(id: Option<i32>) -> Result<()> {
+    let backend = backend::all()?.into_iter().find(|backend| Some(backend.id.0) == id);
+    let Some(Backend { name, kind, versions: Versions::Current, .. }) = backend else { return Ok(()) };
+    if kind.profile().keeps_versions || backend::markers(&name)? > 0 {
         ereport!(
             PgLogLevel::WARNING,
             PgSqlErrorCode::ERRCODE_WARNING,

@@ -1,113 +1,16 @@
 //! A backend: one endpoint and bucket, with how to address and sign its requests.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::str::FromStr;
-
-use unicode_normalization::UnicodeNormalization;
 
 use super::credentials::CredentialName;
 use super::endpoint::{Endpoint, Scheme};
+pub use super::profile::Kind;
 use super::verify::Verify;
 use super::versions::Versions;
 
 /// Identifies a backend within its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackendId(pub i32);
-
-/// The kind of store behind a backend: its abilities and its quirks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Amazon S3.
-    Aws,
-    /// Cloudflare R2.
-    R2,
-    /// Backblaze B2.
-    B2,
-    /// Google Cloud Storage by its XML API.
-    Gcs,
-    /// MinIO and its descendants.
-    Minio,
-    /// Ceph's RADOS gateway.
-    Ceph,
-    /// SeaweedFS.
-    SeaweedFs,
-    /// Garage.
-    Garage,
-    /// Wasabi.
-    Wasabi,
-    /// DigitalOcean Spaces.
-    Spaces,
-    /// Any other store that speaks S3.
-    Generic,
-}
-
-impl Kind {
-    const ALL: [Kind; 11] = [
-        Kind::Aws,
-        Kind::R2,
-        Kind::B2,
-        Kind::Gcs,
-        Kind::Minio,
-        Kind::Ceph,
-        Kind::SeaweedFs,
-        Kind::Garage,
-        Kind::Wasabi,
-        Kind::Spaces,
-        Kind::Generic,
-    ];
-
-    /// The name that SQL uses.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Kind::Aws => "aws",
-            Kind::R2 => "r2",
-            Kind::B2 => "b2",
-            Kind::Gcs => "gcs",
-            Kind::Minio => "minio",
-            Kind::Ceph => "ceph",
-            Kind::SeaweedFs => "seaweedfs",
-            Kind::Garage => "garage",
-            Kind::Wasabi => "wasabi",
-            Kind::Spaces => "spaces",
-            Kind::Generic => "generic",
-        }
-    }
-
-    /// Whether one request may name many keys: Google's XML API knows no DeleteObjects.
-    pub const fn deletes_batches(self) -> bool {
-        !matches!(self, Kind::Gcs)
-    }
-
-    /// The spelling under which the store keeps a key.
-    ///
-    /// R2 normalises keys to NFC, so that two spellings are one object there; everybody else
-    /// compares bytes.
-    pub fn canonical_key(self, key: &str) -> Cow<'_, str> {
-        if self == Kind::R2 && !key.is_ascii() { Cow::Owned(key.nfc().collect()) } else { Cow::Borrowed(key) }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A kind of store that nobody knows.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "unknown kind of backend; known are aws, r2, b2, gcs, minio, ceph, seaweedfs, garage, wasabi, spaces and generic"
-)]
-pub struct UnknownKind;
-
-impl FromStr for Kind {
-    type Err = UnknownKind;
-
-    fn from_str(text: &str) -> Result<Kind, UnknownKind> {
-        Kind::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or(UnknownKind)
-    }
-}
 
 /// Where a request names the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,7 +35,7 @@ impl Addressing {
     /// A wildcard certificate covers one label, so a dotted bucket under https only works by path.
     pub fn choose(kind: Kind, endpoint: &Endpoint, bucket: &str) -> Addressing {
         let possible = Addressing::Virtual.check(endpoint, bucket).is_ok();
-        if kind == Kind::Aws && possible { Addressing::Virtual } else { Addressing::Path }
+        if kind.profile().has_virtual_hosts && possible { Addressing::Virtual } else { Addressing::Path }
     }
 
     /// Refuses a style that cannot work with this endpoint and bucket.
@@ -212,7 +115,7 @@ pub struct Backend {
 impl Backend {
     /// Whether objects may go together: what is asked of each by itself does not travel in a batch.
     pub fn sends_batches(&self) -> bool {
-        self.kind.deletes_batches()
+        self.kind.profile().takes_batches
             && self.takes_batches != Some(false)
             && self.verify == Verify::None
             && self.versions == Versions::Current

@@ -1,5 +1,7 @@
 //! Hosts of the large stores, which name a bucket in more than one way.
 
+use super::profile::Kind;
+
 /// A set of buckets with one name each: two hosts of a site and one bucket's name mean one bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
@@ -32,6 +34,18 @@ impl Host {
     fn new(vendor: Vendor, scope: &str, bucket: &str) -> Option<Self> {
         let bucket = (!bucket.is_empty()).then(|| bucket.to_owned());
         Some(Self { site: Site { vendor, scope: scope.to_owned() }, bucket, before_bucket: "/" })
+    }
+
+    /// The kind of store that it is.
+    pub fn kind(&self) -> Kind {
+        match self.site.vendor {
+            Vendor::Aws => Kind::Aws,
+            Vendor::R2 => Kind::R2,
+            Vendor::B2 => Kind::B2,
+            Vendor::Gcs => Kind::Gcs,
+            Vendor::Spaces => Kind::Spaces,
+            Vendor::Wasabi => Kind::Wasabi,
+        }
     }
 
     /// The bucket and what follows it, of a path as it stands in a URL.
@@ -82,6 +96,19 @@ pub fn read(host: &str) -> Option<Host> {
         return service_and_region(left).and_then(|bucket| Host::new(Vendor::Wasabi, "", bucket));
     }
     None
+}
+
+/// The region that a host in lower case names, if it is a vendor's and names one.
+pub fn region(host: &str) -> Option<&str> {
+    let known = read(host)?;
+    let mut labels = host.split('.').rev();
+    match known.site.vendor {
+        Vendor::Spaces => labels.filter(|label| *label != "cdn").nth(2),
+        _ => labels.find_map(|label| {
+            let label = ["s3-fips-", "s3-"].iter().find_map(|prefix| label.strip_prefix(prefix)).unwrap_or(label);
+            is_region(label).then_some(label)
+        }),
+    }
 }
 
 /// `[bucket.]s3`, `[bucket.]s3-REGION`, `[bucket.]s3[.dualstack].REGION`, accelerated and VPC endpoints.
@@ -207,6 +234,27 @@ mod tests {
         }
         let dotted = bucket_and_key("www.site.test.s3.amazonaws.com", "/k");
         assert_eq!(dotted, Some(("www.site.test".into(), "k".into())));
+    }
+
+    #[test]
+    fn a_host_that_names_its_region_is_signed_for_another() {
+        for (host, expected) in [
+            ("s3.eu-west-1.amazonaws.com", Some("eu-west-1")),
+            ("s3-us-west-2.amazonaws.com", Some("us-west-2")),
+            ("s3.dualstack.eu-central-1.amazonaws.com", Some("eu-central-1")),
+            ("s3-fips.us-gov-west-1.amazonaws.com", Some("us-gov-west-1")),
+            ("s3.cn-north-1.amazonaws.com.cn", Some("cn-north-1")),
+            ("bucket.vpce-1a-2b.s3.us-east-1.vpce.amazonaws.com", Some("us-east-1")),
+            ("s3.us-west-004.backblazeb2.com", Some("us-west-004")),
+            ("s3.eu-central-1.wasabisys.com", Some("eu-central-1")),
+            ("nyc3.digitaloceanspaces.com", Some("nyc3")),
+            ("s3.amazonaws.com", None),
+            ("acct.r2.cloudflarestorage.com", None),
+            ("storage.googleapis.com", None),
+            ("s3.eu-west-1.example.com", None),
+        ] {
+            assert_eq!(region(host), expected, "{host}");
+        }
     }
 
     #[test]

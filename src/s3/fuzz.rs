@@ -151,7 +151,7 @@ fn every_key_can_be_named(key: &str, ground: &Ground) -> Result<(), String> {
 
 /// Each object is in one request, which reaches its bucket and names its key, or nothing can carry it.
 fn travels_unchanged(objects: Vec<Object>, store: &Store, limits: Limits, tally: &mut Tally) -> Result<(), String> {
-    let limits = Limits { has_batches: limits.has_batches && store.backend.kind.deletes_batches(), ..limits };
+    let limits = Limits { has_batches: limits.has_batches && store.backend.kind.profile().takes_batches, ..limits };
     let (requests, impossible) = plan(objects.iter().cloned().enumerate().collect(), limits);
     let mut carried: Vec<Object> = Vec::new();
     for request in &requests {

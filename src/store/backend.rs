@@ -124,12 +124,12 @@ pub fn queued(id: BackendId) -> Result<i64> {
     Ok(found.first().copied().unwrap_or(0))
 }
 
-/// Whether a deletion there frees no byte, as far as is known.
-pub fn keeps_bytes(id: i32) -> Result<bool> {
-    let found: Vec<bool> = spi::read(include_str!("../../sql/queries/backend_keeps_bytes.sql"), &[id.into()], |row| {
-        row.required("keeps")
+/// Of how many objects that were deleted there the bytes are still there.
+pub fn markers(name: &str) -> Result<i64> {
+    let found: Vec<i64> = spi::read(include_str!("../../sql/queries/backend_markers.sql"), &[name.into()], |row| {
+        row.required("delete_markers")
     })?;
-    Ok(found.first().copied().unwrap_or(false))
+    Ok(found.first().copied().unwrap_or(0))
 }
 
 /// Removes a backend and lets history keep its outcomes without a name.

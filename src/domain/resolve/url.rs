@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 
 use super::{Namespace, object};
-use crate::domain::backend::{Backend, BackendId, Kind};
+use crate::domain::backend::{Backend, BackendId};
 use crate::domain::location::{Location, without_default_port};
 use crate::domain::object::Object;
 use crate::domain::outcome::Reason;
@@ -47,8 +47,8 @@ pub(super) fn resolve(
     if place.rest.is_empty() {
         return Err(Reason::EmptyKey);
     }
-    // Amazon reads a plus sign in a path as a blank; most writers of URLs mean the sign.
-    if place.backend.kind == Kind::Aws && place.rest.contains('+') {
+    // Whether a blank or the sign is meant, nobody can tell.
+    if place.backend.kind.profile().reads_plus_as_blank && place.rest.contains('+') {
         return Err(Reason::AmbiguousUrl);
     }
     let key = decode(place.rest)?;
