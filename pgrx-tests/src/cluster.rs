@@ -44,6 +44,7 @@ pub struct Cluster {
     directory: PathBuf,
     log: PathBuf,
     installation: Installation,
+    environment: Vec<(String, String)>,
     keep: bool,
 }
 
@@ -142,7 +143,7 @@ impl Cluster {
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755))?;
         account.own(&directory)?;
         let log = log_file(&directory);
-        let mut cluster = Cluster { server: None, directory, log, installation, keep };
+        let mut cluster = Cluster { server: None, directory, log, installation, environment: Vec::new(), keep };
         match origin {
             Origin::Initdb => cluster.installation.initialise(account, &cluster.data())?,
             Origin::Primary(primary) => {
@@ -169,9 +170,11 @@ impl Cluster {
     fn launch(&mut self) -> Result<()> {
         let program = self.installation.program("postgres").display().to_string();
         let data = self.data().display().to_string();
+        let environment: Vec<_> =
+            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         self.server = Some(Process::start(&Plan {
             command: &[&program, "-D", &data],
-            environment: &[],
+            environment: &environment,
             account: Some(Account::of_servers()?),
             stop: "QUIT",
             log: &self.log,
@@ -187,6 +190,12 @@ impl Cluster {
     pub fn crash_and_restart(&mut self) -> Result<()> {
         self.server = None;
         self.launch()
+    }
+
+    /// The same, and from then on the server sees this in its environment.
+    pub fn restart_with(&mut self, name: &str, value: &str) -> Result<()> {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self.crash_and_restart()
     }
 
     /// Adds lines to the configuration and has the server read them.

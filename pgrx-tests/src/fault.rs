@@ -86,6 +86,8 @@ struct State {
     violations: Vec<String>,
     /// Under which hosts requests may come, beside its address.
     hosts: Vec<String>,
+    /// It is no store, and anything may be asked of it.
+    is_other: bool,
     held: bool,
     ended: bool,
 }
@@ -147,6 +149,11 @@ impl FaultServer {
     /// Plays this answer to all requests whose target or body holds the text.
     pub fn answer_naming(&self, text: &str, answer: Answer) {
         self.shared.state().of_text.push((text.to_owned(), answer));
+    }
+
+    /// It plays another service than a store: requests are neither signed nor about objects.
+    pub fn is_no_store(&self) {
+        self.shared.state().is_other = true;
     }
 
     /// Requests may be for this host, too.
@@ -228,7 +235,7 @@ impl Shared {
         let mut state = self.state();
         let of_request = request.header("host").unwrap_or_default();
         let host = state.hosts.iter().map(String::as_str).find(|host| *host == of_request).unwrap_or(host);
-        let violation = rules::violation(&request, host);
+        let violation = rules::violation(&request, host).filter(|_| !state.is_other);
         state.violations.extend(violation);
         let bucket = request.bucket().to_owned();
         let names = |text: &String| request.target.contains(text) || request.body.contains(text);
