@@ -71,7 +71,8 @@ pub fn init() {
         c"Without a user: a setting is no place for a password. Metadata services of clouds are reached without it.",
         &PROXY,
         GucContext::Sighup,
-        GucFlags::default(),
+        // Who writes a password into it after all should not show it to everybody.
+        GucFlags::SUPERUSER_ONLY,
     );
     number(
         c"storage_reaper.batch_size",

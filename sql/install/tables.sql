@@ -19,6 +19,8 @@ CREATE TABLE storage_reaper.backend (
     rate_limit  integer CHECK (rate_limit > 0),
     -- Whether it takes DeleteObjects, as requests have found out; NULL before the first.
     takes_batches boolean,
+    -- Whether deletions were seen to leave a marker there; NULL before the first.
+    keeps_versions boolean,
     paused      boolean NOT NULL DEFAULT false,
     held_since  timestamptz,
     held_reason text

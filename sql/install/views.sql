@@ -17,12 +17,9 @@ COMMENT ON VIEW storage_reaper.arming_state IS 'Private. Whether this database m
 
 CREATE VIEW storage_reaper.backends AS
 SELECT b.name, b.kind, b.endpoint, b.bucket, b.region, b.addressing, b.credentials, b.verify, b.honours_if_match, b.versions,
-       b.batch_size, b.rate_limit, b.takes_batches, b.paused, b.held_since, b.held_reason,
-       (SELECT coalesce(pg_catalog.sum(h.objects), 0)::bigint FROM storage_reaper.settlement h
-        LEFT JOIN storage_reaper.source s ON s.id = h.source_id
-        WHERE coalesce(h.backend_id, s.backend_id) = b.id AND h.outcome = 'delete_marker') AS delete_markers
+       b.batch_size, b.rate_limit, b.takes_batches, b.keeps_versions, b.paused, b.held_since, b.held_reason
 FROM storage_reaper.backend b;
-COMMENT ON VIEW storage_reaper.backends IS 'Declared backends; held_reason says why nothing is sent to one, delete_markers of how many objects the bytes are still there.';
+COMMENT ON VIEW storage_reaper.backends IS 'Declared backends; held_reason says why nothing is sent to one, keeps_versions whether deletions free no bytes there.';
 
 CREATE VIEW storage_reaper.locations AS
 SELECT l.url_base, b.name AS backend, l.bucket, l.key_prefix

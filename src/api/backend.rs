@@ -270,7 +270,6 @@ fn checked(name: String, present: Option<&Backend>, wanted: &Wanted<'_>) -> Resu
     let batch_size = limit("batch_size", wanted.batch_size, present.and_then(|present| present.batch_size), 1000)?;
     let rate_limit = limit("rate_limit", wanted.rate_limit, present.and_then(|present| present.rate_limit), i32::MAX)?;
     let region = region.to_owned();
-    let takes_batches = None;
     Ok(Backend {
         id,
         name,
@@ -284,7 +283,8 @@ fn checked(name: String, present: Option<&Backend>, wanted: &Wanted<'_>) -> Resu
         versions,
         batch_size,
         rate_limit,
-        takes_batches,
+        takes_batches: None,
+        keeps_versions: None,
     })
 }
 

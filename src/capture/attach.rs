@@ -99,8 +99,8 @@ pub fn attach(caller: pg_sys::Oid, relation: pg_sys::Oid, request: &Request) -> 
 /// In a bucket that keeps versions, a deletion hides an object and frees nothing.
 fn warn_of_versions(id: Option<i32>) -> Result<()> {
     let backend = backend::all()?.into_iter().find(|backend| Some(backend.id.0) == id);
-    let Some(Backend { name, kind, versions: Versions::Current, .. }) = backend else { return Ok(()) };
-    if kind.profile().keeps_versions || backend::markers(&name)? > 0 {
+    let Some(Backend { name, kind, versions: Versions::Current, keeps_versions, .. }) = backend else { return Ok(()) };
+    if kind.profile().keeps_versions || keeps_versions == Some(true) {
         ereport!(
             PgLogLevel::WARNING,
             PgSqlErrorCode::ERRCODE_WARNING,

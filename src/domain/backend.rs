@@ -110,6 +110,8 @@ pub struct Backend {
     pub rate_limit: Option<u32>,
     /// Whether it takes DeleteObjects, as requests have found out.
     pub takes_batches: Option<bool>,
+    /// Whether its bucket keeps versions, as answers have shown.
+    pub keeps_versions: Option<bool>,
 }
 
 impl Backend {

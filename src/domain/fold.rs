@@ -1,7 +1,8 @@
 //! The coarse form of a locator: equal for all texts that anybody could read as one object.
 //!
 //! An index over fingerprints finds the rows that may name an object; `resolve` then says which of them do. So a fold
-//! may be equal for texts that name different objects, but never different for two spellings of one.
+//! may be equal for texts that name different objects, but never different for two spellings of one, as any store has it:
+//! those that keep objects in a file system take `a//b` for `a/b`.
 //!
 //! Indexes of users hold fingerprints: a change here is a change of the extension's version that asks for REINDEX.
 
@@ -24,9 +25,10 @@ pub fn fold(raw: &str) -> String {
     let raw = blank(raw);
     let text = plain(&raw);
     let folded = match split(&text) {
-        Split::Store { place } => format!("s3:{}", tidy(place)),
+        Split::Store { place } => format!("s3:{}", slashes(&tidy(place))),
+        Split::Web { authority: "", path } => slashes(&tidy(path)).into_owned(),
         Split::Web { authority, path } => web(authority, path),
-        Split::Key => row_id(&tidy(&text)).into_owned(),
+        Split::Key => row_id(&slashes(&tidy(&text))).into_owned(),
     };
     if is_nfc(&folded) { folded } else { folded.nfc().collect() }
 }
@@ -104,9 +106,32 @@ fn web(authority: &str, path: &str) -> String {
     if let Some(host) = vendor::read(authority)
         && let Some((bucket, key)) = host.split(&path)
     {
-        return format!("s3:{bucket}/{key}");
+        return format!("s3:{bucket}/{}", slashes(key));
     }
-    format!("//{authority}{path}")
+    format!("//{authority}/{}", slashes(&path))
+}
+
+/// The key as a file system reads it: what two keys have in common that name one file.
+pub fn path(key: &str) -> String {
+    let plain = key.replace('\\', "/");
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in plain.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    kept.join("/").nfc().collect()
+}
+
+/// With one slash for several, and none at the ends.
+fn slashes(path: &str) -> Cow<'_, str> {
+    let path = path.trim_matches('/');
+    if !path.contains("//") {
+        return Cow::Borrowed(path);
+    }
+    Cow::Owned(path.split('/').filter(|segment| !segment.is_empty()).collect::<Vec<_>>().join("/"))
 }
 
 /// Cut at a query or fragment, and without dot segments.

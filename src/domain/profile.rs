@@ -49,6 +49,9 @@ pub struct Profile {
     pub has_virtual_hosts: bool,
     /// Whether two spellings of a key are one object: keys are kept in NFC. Everybody else compares bytes.
     pub composes_keys: bool,
+    /// Whether keys may be paths of a file system: `a//b`, `/a/b` and `a/./b` are the same file there. What is referenced by one of
+    /// them is then referenced by all. A store of which nothing is known may be such a one.
+    pub may_keep_files: bool,
     /// Whether a plus sign in the path of a URL is read as a blank; most writers of URLs mean the sign.
     pub reads_plus_as_blank: bool,
     /// Whether buckets keep versions unless they are told otherwise.
@@ -63,24 +66,29 @@ const GENERIC: Profile = Profile {
     takes_batches: true,
     has_virtual_hosts: false,
     composes_keys: false,
+    may_keep_files: true,
     reads_plus_as_blank: false,
     keeps_versions: false,
 };
 
+/// One that compares keys byte for byte.
+const EXACT: Profile = Profile { may_keep_files: false, ..GENERIC };
+
 /// In the order of the kinds.
 const PROFILES: [Profile; 11] = [
-    Profile { kind: Kind::Aws, name: "aws", has_virtual_hosts: true, reads_plus_as_blank: true, ..GENERIC },
-    Profile { kind: Kind::R2, name: "r2", region: "auto", composes_keys: true, ..GENERIC },
-    Profile { kind: Kind::B2, name: "b2", keeps_versions: true, ..GENERIC },
+    Profile { kind: Kind::Aws, name: "aws", has_virtual_hosts: true, reads_plus_as_blank: true, ..EXACT },
+    Profile { kind: Kind::R2, name: "r2", region: "auto", composes_keys: true, ..EXACT },
+    Profile { kind: Kind::B2, name: "b2", keeps_versions: true, ..EXACT },
     // Its XML API knows no DeleteObjects.
-    Profile { kind: Kind::Gcs, name: "gcs", region: "auto", takes_batches: false, ..GENERIC },
-    Profile { kind: Kind::Minio, name: "minio", ..GENERIC },
-    Profile { kind: Kind::Ceph, name: "ceph", ..GENERIC },
+    Profile { kind: Kind::Gcs, name: "gcs", region: "auto", takes_batches: false, ..EXACT },
+    Profile { kind: Kind::Minio, name: "minio", ..EXACT },
+    Profile { kind: Kind::Ceph, name: "ceph", ..EXACT },
+    // Its filer takes keys for paths.
     Profile { kind: Kind::SeaweedFs, name: "seaweedfs", ..GENERIC },
     // It checks the region's name, and this is how its own guide calls it.
-    Profile { kind: Kind::Garage, name: "garage", region: "garage", ..GENERIC },
-    Profile { kind: Kind::Wasabi, name: "wasabi", ..GENERIC },
-    Profile { kind: Kind::Spaces, name: "spaces", ..GENERIC },
+    Profile { kind: Kind::Garage, name: "garage", region: "garage", ..EXACT },
+    Profile { kind: Kind::Wasabi, name: "wasabi", ..EXACT },
+    Profile { kind: Kind::Spaces, name: "spaces", ..EXACT },
     GENERIC,
 ];
 

@@ -11,6 +11,7 @@ mod url;
 use std::borrow::Cow;
 
 use super::backend::{Addressing, Backend, BackendId};
+use super::fold;
 use super::location::{Location, UrlBase};
 use super::object::{LONGEST_KEY, Object, is_slashes};
 use super::outcome::Reason;
@@ -98,11 +99,18 @@ impl Namespace {
         })
     }
 
-    /// Whether two objects are one: two backends may have the same bucket, with other credentials.
+    /// Whether two objects are one, or may be: two backends may have the same bucket, with other credentials, and their store
+    /// may take two keys for one path.
     pub fn are_same(&self, a: &Object, b: &Object) -> bool {
+        let keep_files = || self.may_keep_files(a.backend) || self.may_keep_files(b.backend);
         a.bucket == b.bucket
             && self.share_a_store(a.backend, b.backend)
-            && self.canonical_key(a.backend, &a.key) == self.canonical_key(a.backend, &b.key)
+            && (self.canonical_key(a.backend, &a.key) == self.canonical_key(a.backend, &b.key)
+                || keep_files() && fold::path(&a.key) == fold::path(&b.key))
+    }
+
+    fn may_keep_files(&self, backend: BackendId) -> bool {
+        self.backend(backend).is_some_and(|backend| backend.kind.profile().may_keep_files)
     }
 
     fn canonical_key<'a>(&self, backend: BackendId, key: &'a str) -> Cow<'a, str> {

@@ -9,8 +9,9 @@ use super::object::Object;
 /// others in between and fails for the same object again, it is the object's.
 #[derive(Debug, Default)]
 pub struct Suspects {
+    /// The latest request that was answered.
     answered: HashMap<BackendId, u64>,
-    /// What the store had answered when the object failed.
+    /// The latest request that had been sent when the object failed.
     failed: HashMap<Object, u64>,
 }
 
@@ -18,9 +19,10 @@ pub struct Suspects {
 const MOST: usize = 10_000;
 
 impl Suspects {
-    /// The store answered a request for other objects, or for these.
-    pub fn answered<'a>(&mut self, backend: BackendId, objects: impl Iterator<Item = &'a Object>) {
-        *self.answered.entry(backend).or_default() += 1;
+    /// The store answered a request, by its number, for other objects or for these.
+    pub fn answered<'a>(&mut self, backend: BackendId, request: u64, objects: impl Iterator<Item = &'a Object>) {
+        let latest = self.answered.entry(backend).or_default();
+        *latest = request.max(*latest);
         if self.failed.is_empty() {
             return;
         }
@@ -29,13 +31,14 @@ impl Suspects {
         }
     }
 
-    /// A request for the object alone failed as a whole. Says whether that is the object's own fault.
-    pub fn accuse(&mut self, object: &Object) -> bool {
+    /// A request for the object alone failed as a whole, when `sent` was the latest one. Says whether that is the object's own
+    /// fault: the store has answered one that was sent after its last failure.
+    pub fn accuse(&mut self, object: &Object, sent: u64) -> bool {
         let answered = self.answered.get(&object.backend).copied().unwrap_or_default();
         if self.failed.len() >= MOST && !self.failed.contains_key(object) {
             self.failed.clear();
         }
-        self.failed.insert(object.clone(), answered).is_some_and(|before| answered > before)
+        self.failed.insert(object.clone(), sent).is_some_and(|before| answered > before)
     }
 
     /// Whether it failed when it was last asked for: others go first.
@@ -60,22 +63,24 @@ mod tests {
     #[test]
     fn an_outage_is_charged_to_objects() {
         let mut suspects = Suspects::default();
-        for _ in 0..100 {
-            assert!(!suspects.accuse(&object("a")) && !suspects.accuse(&object("b")));
+        for sent in 1..100 {
+            assert!(!suspects.accuse(&object("a"), sent) && !suspects.accuse(&object("b"), sent));
         }
+        suspects.answered(BackendId(1), 50, [object("c")].iter());
+        assert!(!suspects.accuse(&object("a"), 101), "what was under way before says nothing");
     }
 
     #[test]
     fn an_object_that_no_store_takes_is_charged_to_the_store() {
         let mut suspects = Suspects::default();
-        suspects.answered(BackendId(1), std::iter::empty());
-        assert!(!suspects.accuse(&object("poison")), "nobody can tell yet");
-        suspects.answered(BackendId(2), std::iter::empty());
-        assert!(!suspects.accuse(&object("poison")), "another store says nothing");
-        suspects.answered(BackendId(1), [object("a")].iter());
-        assert!(suspects.accuse(&object("poison")));
-        assert!(!suspects.accuse(&object("poison")), "nothing was answered since");
-        suspects.answered(BackendId(1), [object("poison")].iter());
+        suspects.answered(BackendId(1), 1, std::iter::empty());
+        assert!(!suspects.accuse(&object("poison"), 2), "nobody can tell yet");
+        suspects.answered(BackendId(2), 3, std::iter::empty());
+        assert!(!suspects.accuse(&object("poison"), 4), "another store says nothing");
+        suspects.answered(BackendId(1), 5, [object("a")].iter());
+        assert!(suspects.accuse(&object("poison"), 6));
+        assert!(!suspects.accuse(&object("poison"), 7), "nothing was answered since");
+        suspects.answered(BackendId(1), 8, [object("poison")].iter());
         assert!(suspects.is_empty() && !suspects.contains(&object("poison")));
     }
 }

@@ -48,6 +48,8 @@ pub struct Listed {
     pub id: String,
     /// How long ago it was written, by the store's own clock; `None` if the store does not say.
     pub age_us: Option<i64>,
+    /// What the key means now.
+    pub is_latest: bool,
 }
 
 /// A page of a listing, whose keys begin with what was asked for.
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     fn listed(key: &str, id: &str, age_s: Option<i64>) -> Listed {
-        Listed { key: key.into(), id: id.into(), age_us: age_s.map(|age| age * 1_000_000) }
+        Listed { key: key.into(), id: id.into(), age_us: age_s.map(|age| age * 1_000_000), is_latest: false }
     }
 
     #[test]

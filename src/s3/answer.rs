@@ -33,6 +33,8 @@ pub enum Verdict {
     Throttled { message: String },
     /// Not with these credentials, or not yet.
     Denied { message: String },
+    /// The same, but others are locked, and it was not asked whether this one is.
+    Unasked { message: String },
     /// A lock keeps it; until when, in microseconds of the epoch, if it has an end.
     Locked { until_us: Option<i64> },
     /// The store says why not.
@@ -91,7 +93,7 @@ pub(super) fn single(status: u16, headers: &HeaderMap, body: &[u8]) -> Result<Ve
     let done = if is_marked { Verdict::Marked } else { Verdict::Deleted };
     match (status, xml::parse(body)) {
         // Some stores answer 200 with an error inside.
-        (200..=299, Ok(Xml::Error(error))) => Err(fault(503, &error, headers, false)),
+        (200..=299, Ok(Xml::Error(error))) => Err(Fault { is_refusal: false, ..fault(503, &error, headers, false) }),
         (204, _) => Ok(done),
         (200, _) if body.trim_ascii().is_empty() => Ok(done),
         (404, Ok(Xml::Error(error))) if is_absent(&error.code) => Ok(Verdict::Absent),
@@ -107,7 +109,8 @@ pub(super) fn single(status: u16, headers: &HeaderMap, body: &[u8]) -> Result<Ve
 fn batch(request: &Request, status: u16, headers: &HeaderMap, body: &[u8]) -> Result<Vec<KeyAnswer>, Fault> {
     let (deleted, errors) = match (status, xml::parse(body)) {
         (200, Ok(Xml::DeleteResult { deleted, errors })) => (deleted, errors),
-        (200, Ok(Xml::Error(error))) => return Err(fault(503, &error, headers, true)),
+        // It may have begun.
+        (200, Ok(Xml::Error(error))) => return Err(Fault { is_refusal: false, ..fault(503, &error, headers, true) }),
         (200, _) => return Err(Fault::new(FaultKind::Malformed, "the answer is not a complete DeleteResult")),
         (status, Ok(Xml::Error(error))) => return Err(fault(status, &error, headers, true)),
         (status, _) => return Err(fault(status, &StoreError::default(), headers, true)),
@@ -132,7 +135,15 @@ fn batch(request: &Request, status: u16, headers: &HeaderMap, body: &[u8]) -> Re
             None => Fault::new(FaultKind::BatchSilent, "the answer to a batch named none of its keys"),
         });
     }
-    Ok(answers)
+    // What happens to all of several keys is the store's affair.
+    match answers.as_slice() {
+        [KeyAnswer { verdict: Verdict::Failed { message, is_refusal: false }, .. }, _, ..]
+            if answers.iter().all(|answer| matches!(answer.verdict, Verdict::Failed { is_refusal: false, .. })) =>
+        {
+            Err(Fault::new(FaultKind::Transient, format!("the store has an internal error for every key: {message}")))
+        }
+        _ => Ok(answers),
+    }
 }
 
 /// What an error says of its key.
@@ -147,7 +158,7 @@ fn refused(error: &KeyError) -> Verdict {
 }
 
 fn is_absent(code: &str) -> bool {
-    matches!(code, "NoSuchKey" | "NoSuchVersion")
+    matches!(code, "NoSuchKey" | "NoSuchVersion" | "NoSuchUpload")
 }
 
 /// Errors behind which the store may have done it, or may still.

@@ -24,6 +24,7 @@ use super::fault::{Fault, FaultKind};
 use super::io::{Job, ReadJob, Settings};
 use super::request::Condition;
 use super::verify::{NO_VERSION, Probed};
+use super::versions::Removed;
 use super::{credentials, request, transport};
 
 /// An answer may have this much, and as much again for each key.
@@ -69,11 +70,13 @@ pub struct Sent {
     pub answers: Vec<KeyAnswer>,
     /// What a probe on the way has found out.
     pub learned: Option<Honour>,
+    /// Something of the only object is gone, whatever the answer says.
+    pub is_partial: bool,
 }
 
 impl Sent {
     fn only(verdict: Verdict, learned: Option<Honour>) -> Self {
-        Self { answers: vec![KeyAnswer { index: 0, verdict }], learned }
+        Self { answers: vec![KeyAnswer { index: 0, verdict }], learned, is_partial: false }
     }
 }
 
@@ -107,7 +110,8 @@ impl Client {
             }
         }
         if backend.versions != Versions::Current && matches!(request, Request::Single { .. }) {
-            return self.delete_versions(job, &unsigned).await.map(|verdict| Sent::only(verdict, learned));
+            let Removed { verdict, is_partial } = self.delete_versions(job, &unsigned).await?;
+            return Ok(Sent { is_partial, ..Sent::only(verdict, learned) });
         }
         let body = unsigned.body.clone();
         let signed = self.sign(backend, unsigned).await?;
@@ -118,7 +122,7 @@ impl Client {
         let limit = Limit::of(1 + request.targets().len());
         let Exchanged { status, headers, body, .. } = self.exchange(signed, body, limit).await?;
         let answers = self.explained(backend, request, answer::read(request, status, &headers, &body)).await?;
-        Ok(Sent { answers, learned })
+        Ok(Sent { answers, learned, is_partial: false })
     }
 
     /// Reads a document, unless it is still the version that was read before.

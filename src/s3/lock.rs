@@ -32,9 +32,19 @@ impl Client {
             (result, _) => result?,
         };
         let is_denied = |answer: &&mut KeyAnswer| matches!(answer.verdict, Verdict::Denied { .. });
+        let mut asked = 0;
         for answer in answers.iter_mut().filter(is_denied).take(ASKED_AT_ONCE) {
+            asked = answer.index + 1;
             if let Some(locked) = self.lock_of(backend, request.bucket(), &request.targets()[answer.index]).await {
                 answer.verdict = locked;
+            }
+        }
+        if answers.iter().any(|answer| matches!(answer.verdict, Verdict::Locked { .. })) {
+            // So may be those behind the ones that were asked about.
+            for answer in answers.iter_mut().skip(asked).filter(is_denied) {
+                if let Verdict::Denied { message } = &answer.verdict {
+                    answer.verdict = Verdict::Unasked { message: message.clone() };
+                }
             }
         }
         match answers.as_slice() {

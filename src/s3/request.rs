@@ -222,6 +222,7 @@ mod tests {
             batch_size: None,
             rate_limit: None,
             takes_batches: None,
+            keeps_versions: None,
         }
     }
 

@@ -34,7 +34,7 @@ pub fn client(settings: &Settings) -> Result<reqwest::Client, String> {
     if let Some(url) = &settings.proxy {
         builder = builder.proxy(proxy(url)?);
     }
-    builder.build().map_err(|error| error.without_url().to_string())
+    builder.build().map_err(|_| "the HTTP client could not be made of these settings".to_owned())
 }
 
 fn read(setting: &str, path: &Path) -> Result<Vec<u8>, String> {

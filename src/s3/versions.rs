@@ -18,76 +18,87 @@ use super::xml::{self, Listing, StoreError, Xml};
 
 /// A page has up to 1000 lines.
 const LINES: usize = 1000;
-/// More pages of one key than this are no listing that ends: ten million versions.
-const MOST_PAGES: usize = 10_000;
+/// Nobody keeps more of one object; who seems to has a listing that does not end.
+const MOST: usize = 100_000;
 
-/// How far it came.
-#[derive(Default)]
-struct Progress {
-    listed: usize,
-    deleted: usize,
+/// What became of an object with its versions.
+pub(super) struct Removed {
+    pub verdict: Verdict,
+    /// Something of it is gone, whatever the verdict says.
+    pub is_partial: bool,
+}
+
+/// What is listed of a key.
+struct Found {
+    /// What has to go, the latest last: if that is interrupted, no older content comes to light.
+    doomed: Vec<String>,
+    /// Whether anything is there at all.
+    is_there: bool,
 }
 
 impl Client {
     /// Removes every version and marker of the object that the backend's choice names, and its unfinished uploads. A store that
-    /// lists no versions has none: the plain deletion is sent.
-    pub(super) async fn delete_versions(&self, job: &Job, unsigned: &Unsigned) -> Result<Verdict, Fault> {
-        let mut progress = Progress::default();
-        let found = self.delete_listed(job, unsigned, Kept::Versions, &mut progress).await;
-        let is_versionless = |fault: &Fault| fault.kind == FaultKind::BatchUnsupported && progress.listed == 0;
-        let verdict = match found {
-            Err(fault) if is_versionless(&fault) => self.delete_one(job, unsigned.clone()).await?,
-            // What came before may be gone.
-            Err(fault) => return Err(Fault { is_refusal: fault.is_refusal && progress.deleted == 0, ..fault }),
-            Ok(Some(verdict)) => return Ok(verdict),
-            Ok(None) if progress.deleted > 0 => Verdict::Deleted,
-            Ok(None) if progress.listed > 0 => Verdict::Superseded,
-            Ok(None) => Verdict::Absent,
-        };
-        match self.delete_listed(job, unsigned, Kept::Uploads, &mut progress).await {
-            Ok(Some(verdict)) => Ok(verdict),
-            Ok(None) => Ok(verdict),
-            Err(fault) if fault.kind == FaultKind::BatchUnsupported => Ok(verdict),
-            Err(fault) => Err(Fault { is_refusal: false, ..fault }),
+    /// says that it lists no versions has none: the plain deletion is sent.
+    pub(super) async fn delete_versions(&self, job: &Job, unsigned: &Unsigned) -> Result<Removed, Fault> {
+        // A version that is named is the one that is meant: no store takes a condition beside it.
+        let plain = Unsigned { condition: None, ..unsigned.clone() };
+        let mut deleted = 0;
+        let removed = self.delete_all(job, &plain, &mut deleted).await;
+        let is_partial = deleted > 0;
+        match removed {
+            Ok(verdict) => Ok(Removed { verdict, is_partial }),
+            Err(fault) => Err(Fault { is_refusal: fault.is_refusal && !is_partial, ..fault }),
         }
     }
 
-    /// Deletes what is listed of exactly that key. Comes back with a verdict where the store keeps one.
-    async fn delete_listed(
+    async fn delete_all(&self, job: &Job, plain: &Unsigned, deleted: &mut usize) -> Result<Verdict, Fault> {
+        let verdict = match self.find(job, Kept::Versions).await? {
+            None => self.delete_one(job, plain.clone()).await?,
+            Some(Found { is_there: false, .. }) => self.delete_unlisted(job, plain).await?,
+            Some(Found { doomed, .. }) if doomed.is_empty() => Verdict::Superseded,
+            Some(Found { doomed, .. }) => {
+                if let Some(kept) = self.delete_each(job, plain, Kept::Versions, doomed, deleted).await? {
+                    return Ok(kept);
+                }
+                Verdict::Deleted
+            }
+        };
+        let uploads = self.find(job, Kept::Uploads).await?.map(|found| found.doomed).unwrap_or_default();
+        let kept = self.delete_each(job, plain, Kept::Uploads, uploads, deleted).await?;
+        Ok(kept.unwrap_or(verdict))
+    }
+
+    /// One that the listing does not show: some leave out what was written before there were versions.
+    async fn delete_unlisted(&self, job: &Job, plain: &Unsigned) -> Result<Verdict, Fault> {
+        let signed = self.sign(&job.backend, request::head(plain)).await?;
+        match self.exchange(signed, String::new(), Limit::of(1)).await? {
+            Exchanged { status: 200, .. } => self.delete_one(job, plain.clone()).await,
+            Exchanged { status: 404, .. } => Ok(Verdict::Absent),
+            Exchanged { status, headers, .. } => Err(refused(fault(status, &StoreError::default(), &headers, false))),
+        }
+    }
+
+    /// Deletes them one after the other. Comes back with a verdict where the store keeps one.
+    async fn delete_each(
         &self,
         job: &Job,
-        unsigned: &Unsigned,
+        plain: &Unsigned,
         kept: Kept,
-        progress: &mut Progress,
+        doomed: Vec<String>,
+        deleted: &mut usize,
     ) -> Result<Option<Verdict>, Fault> {
-        let key = job.request.targets().first().map(|target| target.key.as_str()).unwrap_or_default();
-        let captured_ago_us = now_us().saturating_sub(job.captured_us);
-        let mut from: Option<Mark> = None;
-        for _ in 0..MOST_PAGES {
-            let page = self.page(job, key, kept, from.as_ref()).await?;
-            progress.listed += page.listed.iter().filter(|listed| listed.key == key).count();
-            for Listed { id, .. } in page.of(key, job.backend.versions, captured_ago_us) {
-                let about = request::about(unsigned, kept, id);
-                let denied = match self.delete_one(job, about.clone()).await {
-                    Ok(Verdict::Deleted | Verdict::Marked | Verdict::Absent) => {
-                        progress.deleted += 1;
-                        continue;
-                    }
-                    Ok(verdict) => return Ok(Some(verdict)),
-                    Err(fault) if fault.kind == FaultKind::Denied => fault,
-                    Err(fault) => return Err(fault),
-                };
-                return self.lock(&job.backend, &about).await.map(Some).ok_or(denied);
+        for id in doomed {
+            let about = request::about(plain, kept, &id);
+            match self.delete_one(job, about.clone()).await {
+                Ok(Verdict::Deleted | Verdict::Marked | Verdict::Absent) => *deleted += 1,
+                Ok(verdict) => return Ok(Some(verdict)),
+                Err(fault) if fault.kind == FaultKind::Denied => {
+                    return self.lock(&job.backend, &about).await.map(Some).ok_or(fault);
+                }
+                Err(fault) => return Err(fault),
             }
-            if !page.may_go_on(key) {
-                return Ok(None);
-            }
-            if page.next == from {
-                break;
-            }
-            from = page.next;
         }
-        Err(Fault::refusal(FaultKind::Malformed, "the store's listing of an object's versions does not end"))
+        Ok(None)
     }
 
     async fn delete_one(&self, job: &Job, unsigned: Unsigned) -> Result<Verdict, Fault> {
@@ -99,21 +110,57 @@ impl Client {
         answer::single(status, &headers, &body)
     }
 
-    async fn page(&self, job: &Job, key: &str, kept: Kept, from: Option<&Mark>) -> Result<Page, Fault> {
+    /// Everything that is listed of exactly that key; nothing where the store has no such listing.
+    async fn find(&self, job: &Job, kept: Kept) -> Result<Option<Found>, Fault> {
+        let key = job.request.targets().first().map(|target| target.key.as_str()).unwrap_or_default();
+        let (mut doomed, mut is_there, mut from) = (Vec::new(), false, None);
+        while doomed.len() < MOST {
+            let Some(page) = self.page(job, key, kept, from.as_ref()).await? else {
+                return if from.is_none() { Ok(None) } else { Err(endless()) };
+            };
+            // By the clock of the answer that tells how old they are.
+            let captured_ago_us = now_us().saturating_sub(job.captured_us);
+            is_there |= page.listed.iter().any(|listed| listed.key == key);
+            doomed.extend(page.of(key, job.backend.versions, captured_ago_us).cloned());
+            if !page.may_go_on(key) {
+                // Newest first, as they are listed.
+                doomed.reverse();
+                doomed.sort_by_key(|listed| listed.is_latest);
+                let doomed = doomed.into_iter().map(|Listed { id, .. }| id).collect();
+                return Ok(Some(Found { doomed, is_there }));
+            }
+            if page.next == from {
+                break;
+            }
+            from = page.next;
+        }
+        Err(endless())
+    }
+
+    /// Nothing if the store says that it has no such listing.
+    async fn page(&self, job: &Job, key: &str, kept: Kept, from: Option<&Mark>) -> Result<Option<Page>, Fault> {
         let unsigned = request::list(&job.backend, job.request.bucket(), key, kept, from)?;
         let signed = self.sign(&job.backend, unsigned).await?;
         let Exchanged { status, headers, body, .. } = self.exchange(signed, String::new(), Limit::of(LINES)).await?;
-        match (status, xml::parse(&body)) {
-            (200, Ok(Xml::Listing(listing))) => page(listing, &headers, key),
-            (200, Ok(Xml::Error(error))) => Err(fault(503, &error, &headers, true)),
-            (200, _) => Err(Fault::refusal(FaultKind::Malformed, "the answer is not a complete listing")),
-            (status, Ok(Xml::Error(error))) => Err(refused(fault(status, &error, &headers, true))),
-            (status, _) => Err(refused(fault(status, &StoreError::default(), &headers, true))),
+        let error = match (status, xml::parse(&body)) {
+            (200, Ok(Xml::Listing(listing))) => return page(listing, &headers, key).map(Some),
+            (200, Ok(Xml::Error(error))) => return Err(refused(fault(503, &error, &headers, false))),
+            (200, _) => return Err(Fault::refusal(FaultKind::Malformed, "the answer is not a complete listing")),
+            (_, Ok(Xml::Error(error))) => error,
+            (_, _) => StoreError::default(),
+        };
+        match (status, error.code.as_str()) {
+            (_, "NotImplemented" | "MethodNotAllowed") => Ok(None),
+            (status, _) => Err(refused(fault(status, &error, &headers, false))),
         }
     }
 }
 
-/// A listing changes nothing.
+fn endless() -> Fault {
+    Fault::refusal(FaultKind::Malformed, "the store's listing of an object's versions does not end")
+}
+
+/// A question changes nothing.
 fn refused(fault: Fault) -> Fault {
     Fault { is_refusal: true, ..fault }
 }
@@ -130,11 +177,12 @@ fn page(listing: Listing, headers: &HeaderMap, asked: &str) -> Result<Page, Faul
     };
     let now =
         headers.get(DATE).and_then(|date| date.to_str().ok()).and_then(|date| httpdate::parse_http_date(date).ok());
-    let now = now.and_then(|date| Timestamp::try_from(date).ok()).unwrap_or_else(Timestamp::now);
-    let age_us = |written: &str| Some(now.as_microsecond() - written.parse::<Timestamp>().ok()?.as_microsecond());
+    let now = now.and_then(|date| Timestamp::try_from(date).ok());
+    // By two clocks nobody can tell.
+    let age_us = |written: &str| Some(now?.as_microsecond() - written.parse::<Timestamp>().ok()?.as_microsecond());
     let listed = listing.lines.into_iter().map(|line| {
         let age_us = age_us(&line.written);
-        Ok(Listed { key: plain(line.key)?, id: line.id, age_us })
+        Ok(Listed { key: plain(line.key)?, id: line.id, age_us, is_latest: line.is_latest })
     });
     let listed = listed.collect::<Result<Vec<_>, Fault>>()?;
     let next = match (listing.is_truncated, listing.next_key) {

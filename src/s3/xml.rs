@@ -53,6 +53,7 @@ pub struct Line {
     pub key: String,
     pub id: String,
     pub written: String,
+    pub is_latest: bool,
 }
 
 /// A key that DeleteObjects did not delete.
@@ -184,6 +185,7 @@ fn line(element: &Element) -> Option<Line> {
         key: leaf(element, "Key")?,
         id: leaf(element, "VersionId").or_else(|| leaf(element, "UploadId"))?,
         written: leaf(element, "LastModified").or_else(|| leaf(element, "Initiated")).unwrap_or_default(),
+        is_latest: leaf(element, "IsLatest").is_some_and(|latest| latest.trim() == "true"),
     })
 }
 

@@ -57,6 +57,7 @@ fn backend(row: &Row<'_>) -> Result<Backend> {
         batch_size: row.optional::<i32>("batch_size")?.and_then(|size| u32::try_from(size).ok()),
         rate_limit: row.optional::<i32>("rate_limit")?.and_then(|limit| u32::try_from(limit).ok()),
         takes_batches: row.optional("takes_batches")?,
+        keeps_versions: row.optional("keeps_versions")?,
     })
 }
 
@@ -124,14 +125,6 @@ pub fn queued(id: BackendId) -> Result<i64> {
     Ok(found.first().copied().unwrap_or(0))
 }
 
-/// Of how many objects that were deleted there the bytes are still there.
-pub fn markers(name: &str) -> Result<i64> {
-    let found: Vec<i64> = spi::read(include_str!("../../sql/queries/backend_markers.sql"), &[name.into()], |row| {
-        row.required("delete_markers")
-    })?;
-    Ok(found.first().copied().unwrap_or(0))
-}
-
 /// Removes a backend and lets history keep its outcomes without a name.
 pub fn delete(id: i32) -> Result<()> {
     spi::execute(include_str!("../../sql/queries/backend_delete.sql"), &[id.into()]).map(drop)
@@ -146,19 +139,46 @@ pub fn set_paused(name: &str, paused: bool) -> Result<()> {
     if touched.is_empty() { Err(Error::Unknown { kind: "backend", name: name.to_owned() }) } else { Ok(()) }
 }
 
-/// Records what a probe has found out; altering the backend forgets it.
-/// Says whether that was news.
-pub fn set_honours_if_match(backend: &Backend, honours: bool) -> Result<bool> {
-    let statement = include_str!("../../sql/queries/backend_set_honours_if_match.sql");
-    let place = (backend.endpoint.as_str(), backend.bucket.as_str());
-    Ok(spi::execute(statement, &[backend.id.0.into(), honours.into(), place.0.into(), place.1.into()])? > 0)
+/// What can be found out of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ability {
+    /// A deletion may depend on a version.
+    HonoursIfMatch,
+    /// It knows DeleteObjects.
+    TakesBatches,
+    /// The bucket hides objects behind markers.
+    KeepsVersions,
 }
 
-/// Records whether the store takes batches; altering the backend forgets it. Says whether that was news.
-pub fn set_takes_batches(backend: &Backend, takes: bool) -> Result<bool> {
-    let statement = include_str!("../../sql/queries/backend_set_takes_batches.sql");
-    let place = (backend.endpoint.as_str(), backend.bucket.as_str());
-    Ok(spi::execute(statement, &[backend.id.0.into(), takes.into(), place.0.into(), place.1.into()])? > 0)
+impl Ability {
+    const fn column(self) -> &'static str {
+        match self {
+            Self::HonoursIfMatch => "honours_if_match",
+            Self::TakesBatches => "takes_batches",
+            Self::KeepsVersions => "keeps_versions",
+        }
+    }
+
+    /// What people should know, as the predicate of a sentence.
+    pub const fn told(self, is_so: bool) -> Option<&'static str> {
+        match (self, is_so) {
+            (Self::HonoursIfMatch, false) => {
+                Some("does not make a deletion depend on a version: verify 'if-match' does what 'head' does")
+            }
+            (Self::TakesBatches, false) => Some("takes no batches; deleting one by one"),
+            (Self::KeepsVersions, true) => Some("keeps versions: deletions free no bytes there"),
+            _ => None,
+        }
+    }
+}
+
+/// Records what was found out; altering the backend forgets it. Says whether that was news.
+pub fn set_ability(backend: &Backend, ability: Ability, is_so: bool) -> Result<bool> {
+    let statement = include_str!("../../sql/queries/backend_set_ability.sql");
+    let (endpoint, bucket) = (backend.endpoint.as_str(), backend.bucket.as_str());
+    let column = ability.column();
+    Ok(spi::execute(statement, &[backend.id.0.into(), column.into(), is_so.into(), endpoint.into(), bucket.into()])?
+        > 0)
 }
 
 /// Records why nothing is sent to a backend, or that it works again.

@@ -58,9 +58,16 @@ impl Circuits {
         Opened { counts: true, is_news }
     }
 
-    /// A request was answered. Returns whether the backend was held before.
-    pub fn succeed(&mut self, backend: BackendId) -> bool {
-        self.open.remove(&backend).is_some_and(|open| open.is_held)
+    /// A request was answered. Returns whether the backend was held before, and is not any more. What was in flight when
+    /// another one failed does not cut short how long nothing is sent.
+    pub fn succeed(&mut self, backend: BackendId, now: Instant) -> bool {
+        match self.open.get_mut(&backend) {
+            Some(open) if now < open.until => {
+                open.faults = 0;
+                false
+            }
+            _ => self.open.remove(&backend).is_some_and(|open| open.is_held),
+        }
     }
 
     /// Until when nothing is sent to the backend.
@@ -83,9 +90,9 @@ impl Circuits {
         self.open.values().map(|open| open.until).filter(|until| now < *until).min()
     }
 
-    /// Whether any backend is blocked or on trial.
-    pub fn has_open(&self) -> bool {
-        !self.open.is_empty()
+    /// Whether some backend may be tried again.
+    pub fn is_any_on_trial(&self, now: Instant) -> bool {
+        self.open.values().any(|open| open.until <= now)
     }
 
     /// Closes every circuit whose backend is not held any more, and tries one that was held before this process began.
@@ -120,9 +127,11 @@ mod tests {
         assert!(circuits.blocked(later).is_empty() && circuits.is_probing(backend));
         assert_eq!(circuits.fail(backend, &down, 0.5, later), counted(false), "the reason is known");
         assert_eq!(circuits.blocked_until(backend, later), Some(later + 2 * FIRST));
-        assert!(circuits.succeed(backend) && !circuits.succeed(backend));
+        assert!(!circuits.succeed(backend, later), "it was in flight before");
+        let later = later + 2 * FIRST;
+        assert!(circuits.succeed(backend, later) && !circuits.succeed(backend, later));
         circuits.keep(&[1], later);
-        assert!(circuits.is_probing(backend) && circuits.succeed(backend), "held when the process began");
+        assert!(circuits.is_probing(backend) && circuits.succeed(backend, later), "held when the process began");
     }
 
     #[test]
@@ -136,10 +145,11 @@ mod tests {
             assert!(circuits.is_probing(backend), "nobody lets go what is not held");
         }
         assert!(circuits.fail(backend, &slow, 0.5, now).is_news);
-        assert!(circuits.succeed(backend));
+        let now = circuits.blocked_until(backend, now).unwrap();
+        assert!(circuits.succeed(backend, now));
         let patient = Fault { retry_after: Some(Duration::from_secs(600)), ..slow };
         circuits.fail(backend, &patient, 0.5, now);
         assert_eq!(circuits.blocked_until(backend, now), Some(now + Duration::from_secs(600)));
-        assert!(!circuits.succeed(backend));
+        assert!(!circuits.succeed(backend, now + Duration::from_secs(600)));
     }
 }

@@ -1,7 +1,5 @@
 //! A claim: an entry that the leader works on, and what is known of each of its objects so far.
 
-use std::time::Duration;
-
 use crate::domain::breaker::Lot;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::segment::Segment;
@@ -21,8 +19,8 @@ pub enum Fate {
     Failed(String),
     /// The same, because the store does not allow it.
     Denied(String),
-    /// The store keeps it for so long; no attempt is counted.
-    Later(Duration, String),
+    /// The store keeps it until then, in microseconds of the epoch; no attempt is counted.
+    Later(i64, String),
     /// Its backend failed, or was paused: it is tried again, and no attempt is counted.
     Postponed(Option<String>),
 }

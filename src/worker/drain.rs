@@ -4,6 +4,7 @@
 //! a crash at any point costs repeated requests, which deletes survive, and nothing else.
 
 mod answers;
+mod backends;
 mod check;
 mod documents;
 mod flight;
@@ -45,7 +46,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const WHILE_PAUSED: Duration = Duration::from_secs(5);
 /// Objects in one settling transaction, unless a single entry has more: it ends well within its time limit.
 const SETTLED_AT_ONCE: usize = 10_000;
-/// Objects that wait for a backend without room; others are claimed and left again.
+/// Objects that wait for one backend without room; others of it are claimed and left again.
 const MOST_WAITING: usize = 20_000;
 /// Entries in the first claim; grows while entries are small and the queue is long.
 const FIRST_CLAIM: i64 = 64;
@@ -101,6 +102,8 @@ pub struct Drain {
     singles_only: HashSet<BackendId>,
     /// Something was not claimed because its backend had no room.
     has_left_out: bool,
+    /// Something was left again because too much waits for its backend.
+    is_crowded: bool,
     guard: Guard,
     documents: Documents,
     breaker: Breaker,
@@ -141,6 +144,7 @@ impl Drain {
             suspects: Suspects::default(),
             singles_only: HashSet::new(),
             has_left_out: false,
+            is_crowded: false,
             guard: Guard::default(),
             documents: Documents::default(),
             breaker: Breaker::default(),
@@ -205,9 +209,7 @@ impl Drain {
     }
 
     fn is_time_to_look(&self, now: Instant) -> bool {
-        let is_due = self.look_now
-            || self.look_at.is_some_and(|at| at <= now)
-            || self.circuits.next_probe(now).is_none() && self.circuits.has_open();
+        let is_due = self.look_now || self.look_at.is_some_and(|at| at <= now) || self.circuits.is_any_on_trial(now);
         is_due && !self.is_quiet(now)
     }
 
@@ -255,11 +257,15 @@ impl Drain {
         if self.is_quiet(now) {
             return;
         }
-        let (postpone, left_out) = (self.postponement(now), self.left_out(now));
-        let is_left_out = |claim: &Claim| claim.entry.backend_id.is_some_and(|id| left_out.contains(&id));
-        self.claims.retain(|_, claim| {
-            !(claim.is_decided() && claim.is_untouched() && (postpone.is_zero() || is_left_out(claim)))
-        });
+        let left_out = self.left_out(now);
+        let stays = |claim: &Claim| {
+            let is_left_out = claim.entry.backend_id.is_some_and(|id| left_out.contains(&id));
+            claim.is_decided() && claim.is_untouched() && (is_left_out || self.postponement(claim, now).is_zero())
+        };
+        let staying: Vec<i64> = self.claims.iter().filter(|(_, claim)| stays(claim)).map(|(id, _)| *id).collect();
+        for id in staying {
+            self.claims.remove(&id);
+        }
         let mut decided: Vec<i64> =
             self.claims.iter().filter(|(_, claim)| claim.is_decided()).map(|(id, _)| *id).collect();
         while !decided.is_empty() && !self.is_quiet(now) {
@@ -272,15 +278,16 @@ impl Drain {
             });
             let lot: Vec<i64> = fits.copied().collect();
             decided.drain(..lot.len());
-            self.settle_lot(&lot, postpone, now);
+            self.settle_lot(&lot, now);
         }
     }
 
-    fn settle_lot(&mut self, lot: &[i64], postpone: Duration, now: Instant) {
+    fn settle_lot(&mut self, lot: &[i64], now: Instant) {
         let backoff = guc::backoff();
         let mut rows = Rows::default();
         for id in lot {
-            rows.add(&self.claims[id], &backoff, fastrand::f64(), postpone);
+            let claim = &self.claims[id];
+            rows.add(claim, &backoff, fastrand::f64(), self.postponement(claim, now));
         }
         match transaction::run("storage_reaper: settle", SHORT, move || rows.write()) {
             Ok(()) => {
@@ -304,11 +311,16 @@ impl Drain {
         left_out
     }
 
-    /// How long a postponed object waits: until its backend may be tried, or a while when one is paused or crowded.
-    fn postponement(&self, now: Instant) -> Duration {
-        let may_go_on = self.paused.is_empty() && self.waiting.len() < MOST_WAITING;
+    /// How long a postponed object of a claim waits: until its backend may be tried, or a while when one is paused or crowded.
+    fn postponement(&self, claim: &Claim, now: Instant) -> Duration {
+        let may_go_on = self.paused.is_empty() && !self.is_crowded;
         let paused = if may_go_on { Duration::ZERO } else { WHILE_PAUSED };
-        self.circuits.next_probe(now).map_or(paused, |at| at.saturating_duration_since(now).max(paused))
+        let tried_at = match claim.entry.backend_id {
+            Some(id) => self.circuits.blocked_until(BackendId(id), now),
+            // Each of its objects may be of another one.
+            None => self.circuits.next_probe(now),
+        };
+        tried_at.map_or(paused, |at| at.saturating_duration_since(now).max(paused))
     }
 
     fn be_quiet(&mut self, what: &str, failure: &transaction::Failure, now: Instant) {
@@ -343,8 +355,9 @@ impl Drain {
         let is_full = self.documents.is_reading() || self.marked.iter().all(|flight| full.contains(&flight.backend));
         let close_at = self.close_at.filter(|_| !is_full);
         let probe = self.circuits.next_probe(now);
-        let next = [self.look_at, probe, close_at, self.next_opening(), self.forget_at, Some(self.trim_at)];
-        let next = next.into_iter().flatten().min();
+        let next =
+            [self.look_at, probe, close_at, self.next_opening(), self.forget_at, self.quiet_until, Some(self.trim_at)];
+        let next = next.into_iter().flatten().filter(|at| *at > now || self.quiet_until != Some(*at)).min();
         next.map(|next| self.quiet_until.map_or(next, |until| next.max(until)))
     }
 

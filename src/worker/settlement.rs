@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::domain::backoff::Backoff;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::error::Result;
+use crate::s3::answer::now_us;
 use crate::store::settle::{self, Parked, Retried, Settled};
 
 use super::claim::{Claim, Fate};
@@ -15,7 +16,7 @@ use super::claim::{Claim, Fate};
 enum Group {
     Settled(&'static str, Option<String>),
     Failed(String),
-    Later(Duration, String),
+    Later(i64, String),
     Postponed(Option<String>),
 }
 
@@ -49,7 +50,7 @@ impl Rows {
                     Group::Settled(Outcome::Parked.as_str(), Some(reason.as_str().to_owned()))
                 }
                 Fate::Failed(error) | Fate::Denied(error) => Group::Failed(error.clone()),
-                Fate::Later(wait, error) => Group::Later(*wait, error.clone()),
+                Fate::Later(until_us, error) => Group::Later(*until_us, error.clone()),
                 Fate::Postponed(error) => Group::Postponed(error.clone()),
             };
             groups.entry(group).or_default().push(index);
@@ -60,7 +61,10 @@ impl Rows {
                 Group::Failed(error) => {
                     self.retry(claim, &places, attempts, backoff.delay(attempts, jitter), Some(error));
                 }
-                Group::Later(wait, error) => self.retry(claim, &places, attempts - 1, wait, Some(error)),
+                Group::Later(until_us, error) => {
+                    let wait = u64::try_from(until_us.saturating_sub(now_us())).unwrap_or_default();
+                    self.retry(claim, &places, attempts - 1, Duration::from_micros(wait), Some(error));
+                }
                 Group::Postponed(error) => self.retry(claim, &places, attempts - 1, postpone, error),
             }
         }

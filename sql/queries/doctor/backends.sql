@@ -4,8 +4,7 @@ FROM storage_reaper.backends b
 CROSS JOIN LATERAL (VALUES
     (b.held_since IS NOT NULL, 'error', pg_catalog.format('held since %s: %s', pg_catalog.date_trunc('second', b.held_since), b.held_reason),
      'Mend the cause; it is tried again by itself, and at once after SELECT pg_catalog.pg_reload_conf();'),
-    (b.delete_markers > 0 AND b.versions = 'current', 'warning',
-     pg_catalog.format('the bucket keeps versions: the bytes of %s objects that were deleted are still there', b.delete_markers),
+    (b.keeps_versions AND b.versions = 'current', 'warning', 'the bucket keeps versions: deletions free no bytes',
      pg_catalog.format('SELECT storage_reaper.alter_backend(%L, versions => ''all''); -- or let a lifecycle rule of the bucket expire old versions', b.name)),
     (b.paused, 'warning', 'paused', pg_catalog.format('SELECT storage_reaper.resume(backend => %L);', b.name)),
     (b.verify = 'if-match' AND NOT b.honours_if_match, 'warning', 'the store deletes whatever version there is: verify ''if-match'' does what ''head'' does',

@@ -23,6 +23,7 @@ fn namespace() -> Namespace {
         batch_size: None,
         rate_limit: None,
         takes_batches: None,
+        keeps_versions: None,
     };
     let cdn = Location {
         base: UrlBase::parse("https://cdn.example.test/").unwrap(),

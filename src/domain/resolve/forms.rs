@@ -4,7 +4,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Namespace, resolve};
 use crate::domain::backend::BackendId;
-use crate::domain::fold::{fingerprint, plain};
+use crate::domain::fold::{self, fingerprint, plain};
 use crate::domain::object::Object;
 use crate::domain::outcome::Reason;
 
@@ -30,16 +30,31 @@ impl Prints {
 
 /// Fingerprints of an object.
 pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
-    let mut placed = vec![fingerprint(&format!("s3://{}/{}", object.bucket, object.key))];
-    for location in namespace.locations_of(object) {
-        let prefix = namespace.canonical_key(object.backend, &location.key_prefix);
-        if let Some(rest) = object.key.strip_prefix(prefix.as_ref()) {
-            placed.push(fingerprint(&format!("//{}{}", location.base.prefix(), utf8_percent_encode(rest, STRICT))));
+    let mut placed = placed(object, &object.key, namespace);
+    // A key with two slashes in front reads like a host.
+    let path = fold::path(&object.key);
+    if namespace.may_keep_files(object.backend) {
+        placed.push(fingerprint(&format!("//{path}")));
+        if path != object.key {
+            placed.push(fingerprint(&path));
+            placed.extend(self::placed(object, &path, namespace));
         }
     }
     placed.sort_unstable();
     placed.dedup();
     Prints { key: fingerprint(&object.key), placed }
+}
+
+/// Of bucket and key, and of URLs.
+fn placed(object: &Object, key: &str, namespace: &Namespace) -> Vec<i64> {
+    let mut placed = vec![fingerprint(&format!("s3://{}/{key}", object.bucket))];
+    for location in namespace.locations_of(object) {
+        let prefix = namespace.canonical_key(object.backend, &location.key_prefix);
+        if let Some(rest) = key.strip_prefix(prefix.as_ref()) {
+            placed.push(fingerprint(&format!("//{}{}", location.base.prefix(), utf8_percent_encode(rest, STRICT))));
+        }
+    }
+    placed
 }
 
 /// Whether plain keys of a source may mean the object. Where nothing says which store they are of, they may.

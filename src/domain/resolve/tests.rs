@@ -21,6 +21,7 @@ fn backend(id: i32, kind: Kind, endpoint: &str, bucket: &str) -> Backend {
         batch_size: None,
         rate_limit: None,
         takes_batches: None,
+        keeps_versions: None,
     }
 }
 

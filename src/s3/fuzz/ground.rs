@@ -205,6 +205,7 @@ fn store(
         batch_size: None,
         rate_limit: None,
         takes_batches: None,
+        keeps_versions: None,
     };
     Store { backend, reaches, hosts }
 }

@@ -75,7 +75,8 @@ impl Drain {
                 self.return_from(&planned, &[], &[]);
                 continue;
             }
-            if *here >= self.most_in_flight(id) || self.lane(id).is_shut(now) {
+            // Not `now`: a lane may have opened while others were checked, and `full` counts on it.
+            if *here >= self.most_in_flight(id) || self.lane(id).is_shut(Instant::now()) {
                 self.ready.push_back(planned);
                 continue;
             }
@@ -260,9 +261,13 @@ impl Drain {
     }
 
     fn plan(&mut self, mut flight: Flight, backends: &Backends) {
-        let objects = std::mem::take(&mut flight.objects);
+        let mut objects = std::mem::take(&mut flight.objects);
         if let Some(backend) = backends.get(&flight.backend) {
             let limits = self.limits(backend);
+            if objects.len() > limits.batch_size {
+                // Stores limit requests by prefix, and what was let go together stands under one.
+                fastrand::shuffle(&mut objects);
+            }
             let (mut requests, impossible) = plan_objects(flight.id, backend, objects, limits);
             if !self.suspects.is_empty() {
                 // What the store stumbled over goes last: its answers to the others say whose fault that was.

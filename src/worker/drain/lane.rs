@@ -19,11 +19,15 @@ pub(super) struct Lane {
     window: usize,
     /// What was sent is enough until then.
     opens_at: Option<Instant>,
+    /// Objects a second, if they are limited: no more are asked about at once.
+    rate: Option<u32>,
+    /// Requests in a row that were too late to be sent.
+    pub stale: u32,
 }
 
 impl Lane {
     fn new() -> Self {
-        Self { pace: Pace::new(ceiling()), window: LARGEST_WINDOW, opens_at: None }
+        Self { pace: Pace::new(ceiling()), window: LARGEST_WINDOW, opens_at: None, rate: None, stale: 0 }
     }
 
     /// What was asked about could not be sent in time.
@@ -63,7 +67,9 @@ impl Drain {
 
     /// Objects of the backend that are asked about at once.
     pub(super) fn window(&mut self, backend: BackendId) -> usize {
-        self.lane(backend).window.min(self.window_limit)
+        let lane = self.lane(backend);
+        let rate = lane.rate.and_then(|rate| usize::try_from(rate).ok()).unwrap_or(usize::MAX);
+        lane.window.min(rate).min(self.window_limit)
     }
 
     /// Requests in flight, by backend.
@@ -106,7 +112,9 @@ impl Drain {
     /// What one request to the backend may carry.
     pub(super) fn limits(&mut self, backend: &Backend) -> Limits {
         let id = backend.id;
-        let mut limits = Limits::of(backend, self.lane(id).pace.keys(ceiling()));
+        let lane = self.lane(id);
+        lane.rate = backend.rate_limit;
+        let mut limits = Limits::of(backend, lane.pace.keys(ceiling()));
         limits.has_batches &= !self.singles_only.contains(&id);
         limits
     }

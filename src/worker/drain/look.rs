@@ -1,5 +1,6 @@
 //! Looking for work: switches, claim, resolve.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
@@ -137,6 +138,9 @@ impl Drain {
     fn take(&mut self, found: Found, now: Instant) {
         let Found { entries, namespace, .. } = found;
         let mut taken = 0;
+        let mut waiting: HashMap<BackendId, usize> = HashMap::new();
+        self.waiting.iter().for_each(|(_, object)| *waiting.entry(object.backend).or_default() += 1);
+        self.is_crowded = false;
         for entry in entries {
             if taken >= OBJECTS_AT_ONCE {
                 self.look_now = true;
@@ -149,13 +153,18 @@ impl Drain {
             let open: Vec<_> = claim.undecided().collect();
             for index in open {
                 match resolve(&claim.segment.locators[index], &namespace, default) {
-                    Ok(object) if self.is_blocked(object.backend, now) || self.waiting.len() >= MOST_WAITING => {
+                    Ok(object) if self.is_blocked(object.backend, now) => claim.decide(index, Fate::Postponed(None)),
+                    Ok(object) if waiting.get(&object.backend).is_some_and(|waiting| *waiting >= MOST_WAITING) => {
+                        self.is_crowded = true;
                         claim.decide(index, Fate::Postponed(None));
                     }
                     Ok(object) if !owns(&claim.segment, index, &object, &namespace) => {
                         claim.decide(index, unresolved(Reason::NotOwned));
                     }
-                    Ok(object) => self.waiting.push_back(((claim.entry.id, index), object)),
+                    Ok(object) => {
+                        *waiting.entry(object.backend).or_default() += 1;
+                        self.waiting.push_back(((claim.entry.id, index), object));
+                    }
                     Err(reason) => claim.decide(index, unresolved(reason)),
                 }
             }

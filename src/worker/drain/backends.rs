@@ -1,0 +1,134 @@
+//! What answers say of the store that gave them: whether it works, how much it can take, and what it can do.
+
+use std::time::Instant;
+
+use pgrx::prelude::*;
+
+use crate::domain::backend::{Backend, BackendId};
+use crate::domain::batch::Request;
+use crate::domain::object::Object;
+use crate::domain::verify::Honour;
+use crate::pg::transaction;
+use crate::s3::answer::{KeyAnswer, Verdict};
+use crate::s3::fault::{Fault, FaultKind};
+use crate::store::backend::{self, Ability};
+
+use super::lane::ceiling;
+use super::{Drain, Planned, SHORT};
+
+/// Requests in a row that the store's slowness made too late to send, before that is its fault.
+const MOST_STALE: u32 = 5;
+
+impl Drain {
+    /// What an answer, to the request of this number, says of the backend.
+    pub(super) fn note(&mut self, request: u64, planned: &Planned, answers: &[KeyAnswer], now: Instant) {
+        let id = planned.backend.id;
+        self.released(&planned.backend, now);
+        self.lane(id).stale = 0;
+        let throttled = answers.iter().find_map(|answer| match &answer.verdict {
+            Verdict::Throttled { message } => Some(message.clone()),
+            _ => None,
+        });
+        match throttled {
+            Some(message) => self.rest(planned, &Fault::new(FaultKind::Throttled, message), now),
+            None => self.lane(id).pace.answered(planned.places.len(), ceiling()),
+        }
+        if matches!(planned.request, Request::Batch { .. }) && planned.backend.takes_batches.is_none() {
+            self.learned(&planned.backend, Ability::TakesBatches, true);
+        }
+        let is_marked = answers.iter().any(|answer| answer.verdict == Verdict::Marked);
+        if is_marked && planned.backend.keeps_versions.is_none() {
+            self.learned(&planned.backend, Ability::KeepsVersions, true);
+        }
+        let spoken_of: Vec<Object> = planned.objects().collect();
+        self.suspects.answered(id, request, spoken_of.iter());
+    }
+
+    /// Takes note of a fault that asks for another plan, and says what it amounts to.
+    pub(super) fn seen(&mut self, planned: &Planned, fault: Fault) -> Fault {
+        let id = planned.backend.id;
+        match fault.kind {
+            FaultKind::BatchRefused => self.lane(id).pace.shrink(planned.places.len()),
+            FaultKind::BatchSilent => self.lane(id).pace.shrink(1),
+            FaultKind::BatchUnsupported if !self.learned(&planned.backend, Ability::TakesBatches, false) => {
+                self.singles_only.insert(id);
+            }
+            FaultKind::Stale => {
+                let lane = self.lane(id);
+                lane.stale += 1;
+                if lane.stale >= MOST_STALE {
+                    let message =
+                        "the store, or what lends credentials for it, answers too slowly to ask it before a deletion";
+                    return Fault::refusal(FaultKind::Timeout, message);
+                }
+            }
+            _ => {}
+        }
+        fault
+    }
+
+    /// Nothing is sent to the backend for a while, and less at once then.
+    pub(super) fn rest(&mut self, planned: &Planned, fault: &Fault, now: Instant) {
+        let Planned { backend, places, .. } = planned;
+        let opened = self.circuits.fail(backend.id, fault, 0.5 + fastrand::f64() / 2.0, now);
+        let pace = &mut self.lane(backend.id).pace;
+        match fault.kind {
+            // What was in flight together counts once.
+            _ if !opened.counts => {}
+            FaultKind::Throttled => pace.throttled(),
+            FaultKind::Timeout | FaultKind::Transient => pace.overtaxed(places.len()),
+            // One key of it may be what the store cannot take.
+            FaultKind::Malformed | FaultKind::Denied => pace.shrink(places.len()),
+            _ => {}
+        }
+        if opened.is_news {
+            log!("storage_reaper: backend \"{}\" is held: {}", backend.name, fault.message);
+            self.record_held(backend.id, Some(fault.message.clone()));
+        }
+    }
+
+    fn released(&mut self, backend: &Backend, now: Instant) {
+        if self.circuits.succeed(backend.id, now) {
+            log!("storage_reaper: backend \"{}\" answers again", backend.name);
+            self.record_held(backend.id, None);
+            self.look_now = true;
+        }
+    }
+
+    /// What a probe on the way has found out.
+    pub(super) fn probed(&self, backend: &Backend, honour: Option<Honour>) {
+        match honour {
+            Some(Honour::Yes) => drop(self.learned(backend, Ability::HonoursIfMatch, true)),
+            Some(Honour::No) => drop(self.learned(backend, Ability::HonoursIfMatch, false)),
+            Some(Honour::Unknown) | None => {}
+        }
+    }
+
+    /// What was found out of a backend is remembered until that is altered. Says whether that was written down.
+    fn learned(&self, backend: &Backend, ability: Ability, is_so: bool) -> bool {
+        let written = transaction::run("storage_reaper: record an ability", SHORT, || {
+            backend::set_ability(backend, ability, is_so)
+        });
+        match written {
+            Ok(is_news) => {
+                if let Some(told) = ability.told(is_so).filter(|_| is_news) {
+                    log!("storage_reaper: backend \"{}\" {told}", backend.name);
+                }
+                true
+            }
+            Err(failure) => {
+                log!("storage_reaper: could not record a backend's abilities: {failure}");
+                false
+            }
+        }
+    }
+
+    fn record_held(&self, id: BackendId, reason: Option<String>) {
+        let written = transaction::run("storage_reaper: record a held backend", SHORT, move || {
+            backend::set_held(id, reason.as_deref())
+        });
+        if let Err(failure) = written {
+            log!("storage_reaper: could not record a backend's state: {failure}");
+        }
+    }
+}
