@@ -15,6 +15,8 @@ use crate::process::Process;
 use crate::wait;
 
 mod embedded;
+mod moto;
+mod rclone;
 mod seaweedfs;
 
 /// The only identity that the servers know.
@@ -31,6 +33,10 @@ pub enum Program {
     Embedded,
     /// SeaweedFS in one process.
     SeaweedFs,
+    /// moto, which has the manners of AWS and keeps everything in memory: a restart empties it.
+    Moto,
+    /// rclone's S3 server over a directory.
+    Rclone,
 }
 
 impl Program {
@@ -39,15 +45,18 @@ impl Program {
         match env::var("STORE").as_deref() {
             Err(_) | Ok("embedded") => Ok(Program::Embedded),
             Ok("seaweedfs") => Ok(Program::SeaweedFs),
-            Ok(other) => bail!("STORE is {other:?}: say embedded or seaweedfs"),
+            Ok("moto") => Ok(Program::Moto),
+            Ok("rclone") => Ok(Program::Rclone),
+            Ok(other) => bail!("STORE is {other:?}: say embedded, seaweedfs, moto or rclone"),
         }
     }
 
     /// The kind that create_backend is told.
     pub fn kind(self) -> &'static str {
         match self {
-            Program::Embedded => "generic",
+            Program::Embedded | Program::Rclone => "generic",
             Program::SeaweedFs => "seaweedfs",
+            Program::Moto => "aws",
         }
     }
 }
@@ -76,8 +85,8 @@ impl Store {
         let mut directory = tempfile::Builder::new().prefix("storage-reaper-s3-").tempdir()?;
         directory.disable_cleanup(keep);
         let ports = free_ports(match program {
-            Program::Embedded => 1,
             Program::SeaweedFs => seaweedfs::PORTS,
+            Program::Embedded | Program::Moto | Program::Rclone => 1,
         })?;
         let agent = Agent::config_builder().http_status_as_error(false).timeout_global(Some(wait::PATIENCE)).build();
         let store = Store { program, directory, ports, server: Mutex::new(None), agent: agent.into() };
@@ -99,6 +108,8 @@ impl Store {
         let process = match self.program {
             Program::Embedded => embedded::launch(self.directory.path(), self.ports[0], keep)?,
             Program::SeaweedFs => seaweedfs::launch(self.directory.path(), &self.ports, keep)?,
+            Program::Moto => moto::launch(self.directory.path(), self.ports[0], keep)?,
+            Program::Rclone => rclone::launch(self.directory.path(), self.ports[0], keep)?,
         };
         let ready = wait::until(wait::PATIENCE * 2, "the S3 server answers", || Ok(self.answers().then_some(())));
         ready.with_context(|| format!("server log: {}", process.log().unwrap_or_default()))?;
@@ -137,8 +148,8 @@ impl Store {
     /// The URL that clients use.
     pub fn endpoint(&self) -> String {
         let port = match self.program {
-            Program::Embedded => self.ports[0],
             Program::SeaweedFs => self.ports[seaweedfs::S3_PORT],
+            Program::Embedded | Program::Moto | Program::Rclone => self.ports[0],
         };
         format!("http://127.0.0.1:{port}")
     }
@@ -231,6 +242,10 @@ impl Contents<'_> {
         let mut token: Option<String> = None;
         loop {
             let mut list = self.bucket.list_objects_v2(Some(&self.credentials));
+            if self.store.program == Program::Embedded {
+                // It says that it encodes keys, and does not.
+                list.query_mut().remove("encoding-type");
+            }
             if let Some(token) = &token {
                 list.with_continuation_token(token.as_str());
             }
