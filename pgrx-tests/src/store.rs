@@ -15,9 +15,13 @@ use crate::process::Process;
 use crate::wait;
 
 mod embedded;
+mod inquiry;
 mod moto;
 mod rclone;
 mod seaweedfs;
+mod versions;
+
+pub use versions::Version;
 
 /// The only identity that the servers know.
 pub const ACCESS_KEY: &str = "reaper-access-key";

@@ -1,0 +1,62 @@
+//! Buckets that keep versions: what is deleted is only hidden, and history says so.
+
+use anyhow::{Result, ensure};
+use storage_reaper_tests::scenario::{Reaper, unique};
+use storage_reaper_tests::store::{Program, Version};
+
+fn version(key: &str, is_marker: bool) -> Version {
+    Version { key: key.to_owned(), is_marker }
+}
+
+#[test]
+fn a_version_that_is_only_hidden_counts_as_deleted() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    if !reaper.bucket()?.keep_versions()? {
+        ensure!(Program::chosen()? != Program::Moto, "moto has forgotten about versions");
+        return Ok(());
+    }
+    reaper.images()?;
+    reaper.add_images(&["alone.png", "b.png", "c.png"])?;
+    reaper.bucket()?.put("stays.png")?;
+    reaper.arm()?;
+    reaper.db.run("DELETE FROM image WHERE id = 1")?;
+    reaper.until_drained()?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    assert_eq!(reaper.objects()?, ["stays.png"]);
+    assert_eq!(reaper.outcomes()?, ["alone.png|delete_marker", "b.png|delete_marker", "c.png|delete_marker"]);
+    let hidden = ["alone.png", "b.png", "c.png"].into_iter().flat_map(|key| [version(key, false), version(key, true)]);
+    let expected: Vec<Version> = hidden.chain([version("stays.png", false)]).collect();
+    assert_eq!(reaper.bucket()?.versions()?, expected);
+    Ok(())
+}
+
+#[test]
+fn a_locked_version_is_lost_or_asked_for_again_and_again() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    let name = unique("locking");
+    if reaper.store()?.create_locking_bucket(&name)?.is_none() {
+        ensure!(Program::chosen()? != Program::Moto, "moto has forgotten about locks");
+        return Ok(());
+    }
+    reaper.images()?;
+    reaper.db.run(&format!("SELECT storage_reaper.alter_backend('media', bucket => '{name}')"))?;
+    let keys = ["alone.png", "b.png", "c.png"];
+    let tomorrow = reaper
+        .db
+        .row("SELECT to_char((now() + interval '1 day') AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')")?;
+    for key in keys {
+        reaper.store()?.bucket(&name)?.put_locked(key, &tomorrow)?;
+    }
+    reaper.db.client().execute("INSERT INTO image (url) SELECT unnest($1::text[])", &[&keys.as_slice()])?;
+    reaper.arm()?;
+    reaper.db.run("DELETE FROM image WHERE id = 1")?;
+    reaper.until_drained()?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    // A lock holds a version; a marker may hide it, as on AWS.
+    assert_eq!(reaper.outcomes()?, keys.map(|key| format!("{key}|delete_marker")));
+    let expected: Vec<Version> = keys.into_iter().flat_map(|key| [version(key, false), version(key, true)]).collect();
+    assert_eq!(reaper.store()?.bucket(&name)?.versions()?, expected);
+    Ok(())
+}
