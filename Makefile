@@ -13,6 +13,9 @@ install = cargo pgrx install $(2) --package storage_reaper --no-default-features
 SOAK_15 := 180
 SOAK_18 := 20
 soak = PG_MAJOR=$(1) STORE=embedded SOAK=$(or $(SOAK),$(SOAK_$(1))) cargo test -q $(TESTS) --test soak -- --nocapture
+# What is relied on in a store, asked of one: $(call conformance,15,moto). Stores cannot tell majors apart: 15 is enough.
+conformance = $(if $(filter 15,$(1)),PG_MAJOR=$(1) STORE=$(2) .ci/check conformance-$(2) \
+	cargo test $(TESTS) --no-fail-fast --test conformance,:)
 
 .PHONY: help setup build demo test fuzz soak bench-capture bench-latency bench-guard bench-fence clean
 .PHONY: check-fmt check-clippy check-pure check-fuzz check-server check-major-16
@@ -57,6 +60,10 @@ check-major-%: setup
 	@$(IN) PG_MAJOR=$* STORE=embedded .ci/check scenarios-$*-embedded cargo test $(TESTS) --no-fail-fast -- --skip the_soak
 	@$(IN) .ci/check soak-$* env $(call soak,$*)
 	@$(IN) PG_MAJOR=$* STORE=seaweedfs .ci/check scenarios-$*-seaweedfs cargo test $(TESTS) --no-fail-fast --test drain
+	@$(IN) $(call conformance,$*,embedded)
+	@$(IN) $(call conformance,$*,seaweedfs)
+	@$(IN) $(call conformance,$*,moto)
+	@$(IN) $(call conformance,$*,rclone)
 
 fuzz: setup ## hostile locators all the way to finished requests, for a minute or FUZZ_SECONDS (FUZZ_SEED repeats a run)
 	@$(IN) $(fuzz)
