@@ -45,6 +45,8 @@ fn keeps_what_it_is_given(program: Program) -> Result<()> {
 #[test]
 fn the_scripted_server_plays_its_script() -> Result<()> {
     let server = FaultServer::start()?;
+    // Its questions are not signed.
+    server.is_no_store();
     server.answer_next(Answer::error(503, "SlowDown"));
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     assert_eq!(agent.delete(format!("{}/b/k", server.endpoint())).call()?.status().as_u16(), 503);

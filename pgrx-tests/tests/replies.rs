@@ -275,6 +275,25 @@ fn an_object_that_the_store_stumbles_over_stops_all_others() -> Result<()> {
 }
 
 #[test]
+fn an_object_that_the_store_stumbles_over_holds_a_quiet_backend_for_ever() -> Result<()> {
+    let (server, mut reaper) = facing(ONE_ATTEMPT)?;
+    server.answer_naming("cursed", Answer::error(500, "InternalError"));
+    declare(&mut reaper, &server, "shelf", &["cursed"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until("it is parked", "SELECT count(*) = 1 FROM storage_reaper.parked WHERE locator LIKE '%cursed'")?;
+    // A mere outage fails for everybody.
+    server.answer_always_about("attic", Some(Answer::error(500, "InternalError")));
+    declare(&mut reaper, &server, "attic", &["a"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until(
+        "the backend is held",
+        "SELECT held_since IS NOT NULL FROM storage_reaper.backends WHERE name = 'attic'",
+    )?;
+    assert_eq!(reaper.db.row("SELECT attempts FROM storage_reaper.queue")?, "0");
+    Ok(())
+}
+
+#[test]
 fn a_store_that_does_not_answer_stops_the_others() -> Result<()> {
     let (server, mut reaper) = facing(
         "storage_reaper.request_timeout = '10min'\nstorage_reaper.batch_size = 1\nstorage_reaper.concurrency = 4\n",

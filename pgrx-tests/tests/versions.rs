@@ -10,7 +10,8 @@ const OLD: &str = "2020-01-01T00:00:00.000Z";
 const NEW: &str = "2999-01-01T00:00:00.000Z";
 
 fn listing(lines: &str, more: &str) -> Answer {
-    Answer::of(200, format!("<ListVersionsResult><EncodingType>url</EncodingType>{lines}{more}</ListVersionsResult>"))
+    let open = "<ListVersionsResult><EncodingType>url</EncodingType>";
+    Answer::of(200, format!("{open}{lines}{more}</ListVersionsResult>")).with("Date: Thu, 01 Jan 2026 00:00:00 GMT")
 }
 
 fn version(key: &str, id: &str, written: &str) -> String {
@@ -44,7 +45,8 @@ fn deletions(server: &FaultServer) -> Vec<String> {
 
 #[test]
 fn a_version_stays_or_one_of_another_key_goes() -> Result<()> {
-    let first = version("a+b", "v/1", OLD) + &version("a+b", "v2", NEW);
+    let latest = version("a+b", "v/1", OLD).replace("</Key>", "</Key><IsLatest>true</IsLatest>");
+    let first = latest + &version("a+b", "v2", NEW);
     let second = marker("a+b", "m1") + &version("a+b.png", "v3", OLD);
     let upload = |key: &str, id: &str| format!("<Upload><Key>{key}</Key><UploadId>{id}</UploadId></Upload>");
     let (done, more) = (
@@ -53,17 +55,18 @@ fn a_version_stays_or_one_of_another_key_goes() -> Result<()> {
     );
     let answers = vec![
         listing(&first, more),
-        done(),
-        done(),
         listing(&second, more),
         done().with("x-amz-delete-marker: true"),
+        done(),
+        done(),
         uploads(&(upload("a b", "u1") + &upload("a b.png", "u2"))),
         done(),
     ];
     let (server, mut reaper) = facing("all", answers)?;
     reaper.until_drained()?;
     assert_eq!(reaper.outcomes()?, ["a b|deleted"]);
-    let expected = ["versionId=v%2F1", "versionId=v2", "versionId=m1", "uploadId=u1"];
+    // The oldest first, and what the key means now last.
+    let expected = ["versionId=m1", "versionId=v2", "versionId=v%2F1", "uploadId=u1"];
     assert_eq!(deletions(&server), expected.map(|query| format!("/bucket/a%20b?{query}")));
     let listed: Vec<String> =
         server.requests().into_iter().filter(|request| request.method == "GET").map(|request| request.target).collect();
@@ -101,7 +104,8 @@ fn a_listing_that_cannot_be_believed_names_versions_or_none() -> Result<()> {
         (vec![listing(&line, "<IsTruncated>true</IsTruncated>")], 0),
         // The same place for ever.
         (vec![listing("", again), listing("", again)], 0),
-        (vec![listing(&line, again), Answer::of(204, ""), Answer::error(500, "InternalError")], 1),
+        (vec![listing(&line, again), Answer::error(500, "InternalError")], 0),
+        (vec![listing(&line, ""), Answer::error(500, "InternalError")], 1),
         (vec![Answer::of(200, "<html>sign in</html>")], 0),
         (vec![Answer::error(200, "InternalError")], 0),
         (vec![Answer::of(200, "")], 0),
@@ -137,5 +141,17 @@ fn a_locked_version_is_tried_for_ever() -> Result<()> {
     let asked =
         server.requests().into_iter().map(|request| format!("{} {}", request.method, request.target)).next_back();
     assert_eq!(asked.as_deref(), Some("HEAD /bucket/a%20b?versionId=v1"));
+    Ok(())
+}
+
+#[test]
+fn an_object_that_no_listing_shows_is_called_absent() -> Result<()> {
+    let answers = vec![listing("", ""), Answer::of(200, ""), Answer::of(204, ""), uploads("")];
+    let (server, mut reaper) = facing("all", answers)?;
+    reaper.until_drained()?;
+    assert_eq!((reaper.outcomes()?, deletions(&server)), (vec!["a b|deleted".into()], vec!["/bucket/a%20b".into()]));
+    let (server, mut reaper) = facing("all", vec![listing("", ""), Answer::of(404, ""), uploads("")])?;
+    reaper.until_drained()?;
+    assert_eq!((reaper.outcomes()?, deletions(&server)), (vec!["a b|absent".into()], vec![]));
     Ok(())
 }

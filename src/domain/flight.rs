@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::backend::BackendId;
 use super::fold::{self, fingerprint};
 use super::object::Object;
-use super::resolve::{Namespace, keys_may_mean, prints};
+use super::resolve::{Namespace, Prints, keys_may_mean};
 
 /// Fingerprints of the objects of a flight, sorted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,8 +68,7 @@ pub struct Written {
 
 /// The marks of an object: of every text that names its place, and of its plain key for each backend whose plain keys may
 /// mean it.
-pub fn object_marks(object: &Object, namespace: &Namespace) -> Vec<i64> {
-    let prints = prints(object, namespace);
+pub fn object_marks(object: &Object, prints: &Prints, namespace: &Namespace) -> Vec<i64> {
     let defaults = namespace.backends().iter().map(|backend| Some(backend.id)).chain([None]);
     let keys = defaults
         .filter(|default| keys_may_mean(object, namespace, *default))

@@ -32,13 +32,13 @@ impl Suspects {
     }
 
     /// A request for the object alone failed as a whole, when `sent` was the latest one. Says whether that is the object's own
-    /// fault: the store has answered one that was sent after its last failure.
-    pub fn accuse(&mut self, object: &Object, sent: u64) -> bool {
+    /// fault: it has failed before, and the store has answered one that was sent since, or another question now (`is_alone`).
+    pub fn accuse(&mut self, object: &Object, sent: u64, is_alone: bool) -> bool {
         let answered = self.answered.get(&object.backend).copied().unwrap_or_default();
         if self.failed.len() >= MOST && !self.failed.contains_key(object) {
             self.failed.clear();
         }
-        self.failed.insert(object.clone(), sent).is_some_and(|before| answered > before)
+        self.failed.insert(object.clone(), sent).is_some_and(|before| is_alone || answered > before)
     }
 
     /// Whether it failed when it was last asked for: others go first.
@@ -64,23 +64,25 @@ mod tests {
     fn an_outage_is_charged_to_objects() {
         let mut suspects = Suspects::default();
         for sent in 1..100 {
-            assert!(!suspects.accuse(&object("a"), sent) && !suspects.accuse(&object("b"), sent));
+            assert!(!suspects.accuse(&object("a"), sent, false) && !suspects.accuse(&object("b"), sent, false));
         }
         suspects.answered(BackendId(1), 50, [object("c")].iter());
-        assert!(!suspects.accuse(&object("a"), 101), "what was under way before says nothing");
+        assert!(!suspects.accuse(&object("a"), 101, false), "what was under way before says nothing");
     }
 
     #[test]
     fn an_object_that_no_store_takes_is_charged_to_the_store() {
         let mut suspects = Suspects::default();
         suspects.answered(BackendId(1), 1, std::iter::empty());
-        assert!(!suspects.accuse(&object("poison"), 2), "nobody can tell yet");
+        assert!(!suspects.accuse(&object("poison"), 2, false), "nobody can tell yet");
         suspects.answered(BackendId(2), 3, std::iter::empty());
-        assert!(!suspects.accuse(&object("poison"), 4), "another store says nothing");
+        assert!(!suspects.accuse(&object("poison"), 4, false), "another store says nothing");
         suspects.answered(BackendId(1), 5, [object("a")].iter());
-        assert!(suspects.accuse(&object("poison"), 6));
-        assert!(!suspects.accuse(&object("poison"), 7), "nothing was answered since");
-        suspects.answered(BackendId(1), 8, [object("poison")].iter());
+        assert!(suspects.accuse(&object("poison"), 6, false));
+        assert!(!suspects.accuse(&object("poison"), 7, false), "nothing was answered since");
+        assert!(suspects.accuse(&object("poison"), 7, true), "but another question");
+        assert!(!suspects.accuse(&object("new"), 7, true), "it may have been a moment");
+        suspects.answered(BackendId(1), 8, [object("poison"), object("new")].iter());
         assert!(suspects.is_empty() && !suspects.contains(&object("poison")));
     }
 }

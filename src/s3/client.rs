@@ -87,8 +87,28 @@ impl Client {
         Ok(Self { http, settings, signers: Mutex::default(), probed: Mutex::default(), reading: Semaphore::new(1) })
     }
 
-    /// Sends a request, unless it is too late for it, and reads its answer.
+    /// Sends a request, unless it is too late for it, and reads its answer. If a request for one key fails, it is found out
+    /// whether the store works otherwise.
     pub async fn send(&self, job: &Job) -> Result<Sent, Fault> {
+        match self.deliver(job).await {
+            Err(fault) if fault.kind.may_be_everybodys() && job.request.targets().len() == 1 => {
+                Err(Fault { is_alone: self.answers_others(job).await, ..fault })
+            }
+            result => result,
+        }
+    }
+
+    /// Whether the store has an answer about a key that cannot be there.
+    async fn answers_others(&self, job: &Job) -> bool {
+        let ask = async || {
+            let probe = request::probe(&job.backend, &job.request, fastrand::u128(..), None)?;
+            let signed = self.sign(&job.backend, request::head(&probe)).await?;
+            self.exchange(signed, String::new(), Limit::of(1)).await
+        };
+        ask().await.is_ok_and(|answer| matches!(answer.status, 200..=499 if answer.status != 429))
+    }
+
+    async fn deliver(&self, job: &Job) -> Result<Sent, Fault> {
         let Job { backend, request, until, .. } = job;
         let mut unsigned = request::build(backend, request)?;
         let mut learned = None;

@@ -53,7 +53,12 @@ impl FaultKind {
 
     /// Whether a key may be what the store stumbled over, if the request named one only.
     pub const fn may_be_the_key(self) -> bool {
-        matches!(self, Self::Auth | Self::Denied | Self::Transient | Self::Timeout | Self::Malformed)
+        matches!(self, Self::Auth | Self::Denied) || self.may_be_everybodys()
+    }
+
+    /// Whether another question, which needs no rights, can tell whether the store works.
+    pub const fn may_be_everybodys(self) -> bool {
+        matches!(self, Self::Transient | Self::Timeout | Self::Malformed)
     }
 }
 
@@ -65,12 +70,14 @@ pub struct Fault {
     pub retry_after: Option<Duration>,
     /// The request was not carried out, and will not be: it was not sent, or the store said why not.
     pub is_refusal: bool,
+    /// The store answered another question at the same time.
+    pub is_alone: bool,
 }
 
 impl Fault {
     /// A fault without a hint of when to come back.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None, is_refusal: false }
+        Self { kind, message: message.into(), retry_after: None, is_refusal: false, is_alone: false }
     }
 
     /// Nothing was sent, or it was refused for good.

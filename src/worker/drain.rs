@@ -40,6 +40,8 @@ use lane::Lane;
 
 /// How often history is trimmed.
 const TRIM_EVERY: Duration = Duration::from_secs(3600);
+/// Without room for more, switches are read this often, and whenever one was changed.
+const SWITCHES_EVERY: Duration = Duration::from_millis(100);
 /// After a failed transaction of our own.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// An object of a paused backend in an entry of another one is looked at again after this.
@@ -111,6 +113,9 @@ pub struct Drain {
     doubts: u32,
     claim_limit: i64,
     look_now: bool,
+    /// Somebody wants the switches to be read.
+    is_told: bool,
+    switches_at: Instant,
     look_at: Option<Instant>,
     quiet_until: Option<Instant>,
     trim_at: Instant,
@@ -151,6 +156,8 @@ impl Drain {
             doubts: 0,
             claim_limit: FIRST_CLAIM,
             look_now: true,
+            is_told: true,
+            switches_at: Instant::now(),
             look_at: None,
             quiet_until: None,
             trim_at: Instant::now(),
@@ -162,6 +169,7 @@ impl Drain {
     /// Somebody committed something, or changed a switch.
     pub fn look_again(&mut self) {
         self.look_now = true;
+        self.is_told = true;
     }
 
     /// The configuration was reloaded: credentials may be other ones, so held backends are tried at once.

@@ -1,6 +1,6 @@
 //! Keys that URLs and XML make something else of: another object must never go instead.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use storage_reaper_tests::scenario::Reaper;
 
 /// Keys that a careless address or body would turn into one of the bystanders.
@@ -83,5 +83,49 @@ fn a_locator_of_somebody_else_is_sent_to_our_store() -> Result<()> {
     );
     let places = "SELECT count(*) FROM (SELECT locator FROM storage_reaper.parked UNION SELECT locator FROM storage_reaper.history) x";
     assert_eq!(reaper.db.number(places)?, 6);
+    Ok(())
+}
+
+/// A key that is let go, and one that a row still names: one file, where keys are paths.
+const PATHS: [(&str, &str); 9] = [
+    ("p/a//b", "p/a/b"),
+    ("/p/c", "p/c"),
+    ("p\\d", "p/d"),
+    ("p/e", "p//e"),
+    ("p/./f", "p/f"),
+    ("p/x/../g", "p/g"),
+    ("p/cafe\u{301}", "p/caf\u{e9}"),
+    ("p/h/", "p/h"),
+    ("p/i", "//p/i"),
+];
+
+#[test]
+fn a_store_that_keeps_files_takes_a_living_key_for_a_dead_one() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.images()?;
+    let (dead, living): (Vec<&str>, Vec<&str>) = PATHS.into_iter().unzip();
+    let stored: Vec<&str> = living.iter().copied().filter(|key| !key.contains("//")).collect();
+    reaper.bucket()?.put_all(&stored)?;
+    let rows = |keys: &[&str]| {
+        keys.iter().map(|key| format!("(E'{}')", key.replace('\\', "\\\\"))).collect::<Vec<_>>().join(", ")
+    };
+    reaper.db.run(&format!("INSERT INTO image (url) VALUES {}", rows(&living)))?;
+    reaper.db.run(&format!("INSERT INTO image (url) VALUES {}", rows(&dead)))?;
+    reaper.arm()?;
+    // Together, and one by one: what a batch names is read in another way than what an address names.
+    reaper.db.run(&format!("DELETE FROM image WHERE id > {}", living.len()))?;
+    reaper.until_drained()?;
+    for key in &dead {
+        reaper.db.run(&format!(
+            "INSERT INTO image (url) VALUES {}; DELETE FROM image WHERE id > {}",
+            rows(&[key]),
+            living.len()
+        ))?;
+        reaper.until_drained()?;
+    }
+    assert_eq!(reaper.tally()?, [format!("kept|{}", 2 * dead.len())]);
+    for key in stored {
+        ensure!(reaper.bucket()?.exists(key)?, "{key} is gone");
+    }
     Ok(())
 }

@@ -47,7 +47,10 @@ impl Drain {
     fn answered(&mut self, planned: &Planned, answers: Vec<KeyAnswer>, is_partial: bool) {
         let (mut gone, mut unclear) = (Vec::new(), Vec::new());
         for (index, places) in planned.places.iter().enumerate() {
-            match answers.iter().find(|answer| answer.index == index).map(|answer| &answer.verdict) {
+            // In the order of the keys, as a rule.
+            let at_its_place = answers.get(index).filter(|answer| answer.index == index);
+            let answer = at_its_place.or_else(|| answers.iter().find(|answer| answer.index == index));
+            match answer.map(|answer| &answer.verdict) {
                 // What was refused or written anew is still there.
                 Some(
                     Verdict::Superseded
@@ -92,7 +95,7 @@ impl Drain {
             return;
         }
         let only = planned.objects().next().filter(|_| is_single && fault.kind.may_be_the_key());
-        if only.is_some_and(|object| self.suspects.accuse(&object, self.next_job)) {
+        if only.is_some_and(|object| self.suspects.accuse(&object, self.next_job, fault.is_alone)) {
             let is_denied = fault.kind == FaultKind::Denied;
             return decide_all(self, if is_denied { Fate::Denied(fault.message) } else { Fate::Failed(fault.message) });
         }

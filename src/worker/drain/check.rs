@@ -170,7 +170,7 @@ impl Drain {
         let asked = asked.into_iter().map(|(place, object)| (place, self.candidate(place, object, &namespace)));
         let (asked, changed): (Vec<_>, Vec<_>) = asked.partition(|(place, candidate)| {
             self.still_means(*place, &candidate.object, &namespace)
-                && flight.is_none_or(|flight| flight.covers(&candidate.object, &candidate.origin, &namespace))
+                && flight.is_none_or(|flight| flight.covers(candidate, &namespace))
         });
         // Nobody announces them: they are claimed anew at once.
         self.look_now |= !changed.is_empty();

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use crate::domain::backend::BackendId;
 use crate::domain::flight::{Marks, object_marks, row_mark, share_mark};
 use crate::domain::object::Object;
-use crate::domain::resolve::Namespace;
+use crate::domain::resolve::{Namespace, Prints, prints};
 use crate::guc;
 use crate::pg::{lock, shared, transaction, utility};
 use crate::store::flight;
 
-use super::super::guard::Origin;
+use super::super::guard::{Candidate, Origin};
 use super::look::namespace;
 use super::{Drain, Fate, Place, Planned, SHORT};
 
@@ -57,8 +57,9 @@ impl Flight {
     }
 
     /// Whether the marks still tell all spellings of an object.
-    pub fn covers(&self, object: &Object, origin: &Origin, namespace: &Namespace) -> bool {
-        marks_of(object, origin, namespace).iter().all(|mark| self.marks.contains(*mark))
+    pub fn covers(&self, candidate: &Candidate, namespace: &Namespace) -> bool {
+        let Candidate { object, prints, origin } = candidate;
+        marks_of(object, prints, origin, namespace).iter().all(|mark| self.marks.contains(*mark))
     }
 
     fn note(&self, places: &[Place]) -> Vec<i64> {
@@ -66,8 +67,8 @@ impl Flight {
     }
 }
 
-fn marks_of(object: &Object, origin: &Origin, namespace: &Namespace) -> Vec<i64> {
-    let mut marks = object_marks(object, namespace);
+fn marks_of(object: &Object, prints: &Prints, origin: &Origin, namespace: &Namespace) -> Vec<i64> {
+    let mut marks = object_marks(object, prints, namespace);
     if let Some(source) = origin.source_id {
         marks.extend(origin.row_id.as_ref().map(|row| row_mark(source, row)));
         marks.extend(origin.shares.as_ref().filter(|value| !value.is_empty()).map(|value| share_mark(source, value)));
@@ -96,7 +97,9 @@ impl Drain {
         shared::announce_flights(true);
         let marked = transaction::run("storage_reaper: mark", SHORT, move || {
             let (namespace, _) = namespace()?;
-            let marked = to_mark.iter().map(|(place, object, origin)| (*place, marks_of(object, origin, &namespace)));
+            let marked = to_mark.iter().map(|(place, object, origin)| {
+                (*place, marks_of(object, &prints(object, &namespace), origin, &namespace))
+            });
             let of_place: HashMap<Place, Vec<i64>> = marked.collect();
             let marks = Marks::new(of_place.values().flatten().copied());
             let is_fenced = flight::is_fenced()?;

@@ -20,7 +20,7 @@ pub(super) struct Lane {
     /// What was sent is enough until then.
     opens_at: Option<Instant>,
     /// Objects a second, if they are limited: no more are asked about at once.
-    rate: Option<u32>,
+    pub rate: Option<u32>,
     /// Requests in a row that were too late to be sent.
     pub stale: u32,
 }
@@ -112,9 +112,7 @@ impl Drain {
     /// What one request to the backend may carry.
     pub(super) fn limits(&mut self, backend: &Backend) -> Limits {
         let id = backend.id;
-        let lane = self.lane(id);
-        lane.rate = backend.rate_limit;
-        let mut limits = Limits::of(backend, lane.pace.keys(ceiling()));
+        let mut limits = Limits::of(backend, self.lane(id).pace.keys(ceiling()));
         limits.has_batches &= !self.singles_only.contains(&id);
         limits
     }

@@ -20,7 +20,7 @@ use crate::store::entry::{self, Claimed, Except, Outlook};
 use crate::store::{backend, location};
 
 use super::super::breaker::{Breaker, Tripped};
-use super::{Claim, Drain, FIRST_CLAIM, Fate, MOST_WAITING, SHORT};
+use super::{Claim, Drain, FIRST_CLAIM, Fate, MOST_WAITING, SHORT, SWITCHES_EVERY};
 
 /// Objects in one claim: enough for several full batches, little enough for the guard to be quick.
 const OBJECTS_AT_ONCE: usize = 4000;
@@ -50,11 +50,16 @@ impl Drain {
     /// Claims and plans as much as there is room for.
     pub(super) fn look(&mut self, now: Instant) {
         self.look_now = false;
+        let has_room = self.has_room();
+        if !has_room && !self.is_told && self.switches_at.elapsed() < SWITCHES_EVERY {
+            self.look_now = true;
+            return;
+        }
         self.look_at = None;
         if !self.may_go_on(now) {
             return;
         }
-        if !self.has_room() {
+        if !has_room {
             // Looks again as soon as an answer makes room.
             self.look_now = true;
             return;
@@ -68,6 +73,7 @@ impl Drain {
             log!("storage_reaper: another worker leads; starting again");
             wait::exit_for_restart();
         }
+        (self.is_told, self.switches_at) = (false, Instant::now());
         match transaction::run("storage_reaper: read switches", SHORT, gate) {
             Ok(Switched { gate: Gate::Open { paused, held }, .. }) => {
                 self.told_disarmed = false;
@@ -137,6 +143,9 @@ impl Drain {
 
     fn take(&mut self, found: Found, now: Instant) {
         let Found { entries, namespace, .. } = found;
+        for backend in namespace.backends() {
+            self.lane(backend.id).rate = backend.rate_limit;
+        }
         let mut taken = 0;
         let mut waiting: HashMap<BackendId, usize> = HashMap::new();
         self.waiting.iter().for_each(|(_, object)| *waiting.entry(object.backend).or_default() += 1);
