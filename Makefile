@@ -17,7 +17,7 @@ soak = PG_MAJOR=$(1) STORE=embedded SOAK=$(or $(SOAK),$(SOAK_$(1))) cargo test -
 conformance = $(if $(filter 15,$(1)),PG_MAJOR=$(1) STORE=$(2) .ci/check conformance-$(2) \
 	cargo test $(TESTS) --no-fail-fast --test conformance,:)
 
-.PHONY: help setup build demo test fuzz soak bench-capture bench-latency bench-guard bench-fence clean
+.PHONY: help setup build demo test fuzz soak bench-capture bench-latency bench-guard bench-fence bench-drain clean
 .PHONY: check-fmt check-clippy check-pure check-fuzz check-server check-major-16
 .NOTPARALLEL:
 
@@ -87,6 +87,11 @@ bench-guard: setup ## keys a second that the reference check answers for; writes
 bench-fence: setup ## what the fence costs the application's INSERT; writes BENCHMARKS.md (ROUNDS, ROWS)
 	$(IN) $(call install,15,--release)
 	@$(IN) PG_MAJOR=15 cargo run -q $(TESTS) --bin bench_fence
+
+bench-drain: setup ## how fast captured objects go, beside s5cmd, rclone and a script; writes BENCHMARKS.md (ROUNDS, OBJECTS)
+	@.ci/bench-tools
+	$(IN) $(call install,15,--release)
+	@$(IN) PG_MAJOR=15 cargo run -q $(TESTS) --bin bench_drain
 
 clean: ## remove what was built and the private server trees; packages and wheels stay
 	@$(IN) cargo clean && rm -rf "$${REAPER_TOOLS:?}" .pgrx
