@@ -41,31 +41,17 @@ enum Contender {
 const CONTENDERS: [Contender; 4] =
     [Contender::Ours, Contender::Theirs(Tool::S5cmd), Contender::Theirs(Tool::Rclone), Contender::Theirs(Tool::Script)];
 
-/// A backend at a stub.
-struct Stubbed {
-    backend: &'static str,
-    kind: &'static str,
-    objects: usize,
-    stub: Stub,
-}
-
 fn main() -> Result<()> {
     let number =
         |name: &str, default: usize| env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
     let (rounds, objects) = (number("ROUNDS", 3).max(1), number("OBJECTS", 100_000).max(1000));
     let mut bench = Bench::new(objects)?;
-    let of = |backend, kind, objects, latency| -> Result<Stubbed> {
-        Ok(Stubbed { backend, kind, objects, stub: Stub::start(latency)? })
-    };
-    // Never a batch to kind gcs.
+    // The last one at a fifth of the size.
     let stubs = [
-        of("near", "generic", objects, Duration::ZERO)?,
-        of("away", "generic", objects, AWAY)?,
-        of("single", "gcs", objects / 5, AWAY)?,
+        (Stub::start(Duration::ZERO, true)?, objects),
+        (Stub::start(AWAY, true)?, objects),
+        (Stub::start(AWAY, false)?, objects / 5),
     ];
-    for Stubbed { backend, kind, stub, .. } in &stubs {
-        bench.reaper.create_backend(backend, kind, &stub.endpoint())?;
-    }
 
     let mut results = Results::default();
     for round in 0..rounds {
@@ -78,11 +64,11 @@ fn main() -> Result<()> {
         for place in 0..stubs.len() {
             let index = (place + round) % stubs.len();
             eprintln!("round {} of {rounds}, stubs, {} of {}", round + 1, place + 1, stubs.len());
-            results.of_stub[index].push(bench.against_stub(&stubs[index])?);
+            results.of_stub[index].push(bench.against_stub(&stubs[index].0, stubs[index].1)?);
         }
     }
     let circumstances = circumstances(bench.reaper.cluster.installation())?;
-    let of_stubs = stubs.each_ref().map(|stub| stub.objects);
+    let of_stubs = stubs.each_ref().map(|(_, objects)| *objects);
     write_section("drain", &report::report(&circumstances, rounds, objects, of_stubs, &results)?)
 }
 
@@ -117,10 +103,7 @@ impl Bench {
         let contents = store.create_bucket(bucket)?;
         contents.put_all(&self.keys)?;
         let usage = match contender {
-            Contender::Ours => {
-                self.reaper.db.run(&format!("SELECT storage_reaper.alter_backend('media', bucket => '{bucket}')"))?;
-                self.drain("media", self.keys.len())?
-            }
+            Contender::Ours => self.drain(&store.endpoint(), bucket, self.keys.len())?,
             Contender::Theirs(tool) => {
                 // Only the script asks, and its rows go before its time begins.
                 self.fill("plain", self.keys.len())?;
@@ -140,18 +123,20 @@ impl Bench {
         Ok(usage)
     }
 
-    fn against_stub(&mut self, stubbed: &Stubbed) -> Result<Usage> {
-        let before = stubbed.stub.objects();
-        let usage = self.drain(stubbed.backend, stubbed.objects)?;
-        let sent = stubbed.stub.objects() - before;
-        ensure!(sent >= stubbed.objects, "{sent} of {} objects were asked for", stubbed.objects);
+    fn against_stub(&mut self, stub: &Stub, objects: usize) -> Result<Usage> {
+        let before = stub.objects();
+        let usage = self.drain(&stub.endpoint(), "stub", objects)?;
+        let sent = stub.objects() - before;
+        ensure!(sent >= objects, "{sent} of {objects} objects were asked for");
         Ok(usage)
     }
 
-    /// From COMMIT of the DELETE until nothing is left in the queue.
-    fn drain(&mut self, backend: &str, objects: usize) -> Result<Usage> {
-        let attach = format!("SELECT storage_reaper.attach('image', 'url', backend => '{backend}')");
-        self.reaper.db.run(&attach)?;
+    /// From COMMIT of the DELETE until nothing is left in the queue. There is one backend, which goes from place to place:
+    /// each one that is declared would have its part in what the worker has to think of.
+    fn drain(&mut self, endpoint: &str, bucket: &str, objects: usize) -> Result<Usage> {
+        let alter =
+            format!("SELECT storage_reaper.alter_backend('media', endpoint => '{endpoint}', bucket => '{bucket}')");
+        self.reaper.db.run(&alter)?;
         self.fill("image", objects)?;
         let worker = self.reaper.worker()?;
         let before = self.deleted()?;

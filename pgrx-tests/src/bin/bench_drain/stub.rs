@@ -1,5 +1,5 @@
-//! A store that holds nothing and answers every deletion well: at once, or after a fixed time. It reads no more of a
-//! request than its answer needs, so that it takes little of the machine from the worker.
+//! A store that holds nothing and answers deletions well: at once, or after a fixed time. It reads no more of a request
+//! than its answer needs, so that it takes little of the machine from the worker.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,16 +18,18 @@ pub struct Stub {
 
 struct Shared {
     latency: Duration,
+    takes_batches: bool,
     objects: AtomicUsize,
     ended: AtomicBool,
 }
 
 impl Stub {
     /// Listens on loopback.
-    pub fn start(latency: Duration) -> Result<Stub> {
+    pub fn start(latency: Duration, takes_batches: bool) -> Result<Stub> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { latency, objects: AtomicUsize::new(0), ended: AtomicBool::new(false) });
+        let shared =
+            Arc::new(Shared { latency, takes_batches, objects: AtomicUsize::new(0), ended: AtomicBool::new(false) });
         let of_listener = Arc::clone(&shared);
         thread::spawn(move || {
             for socket in listener.incoming().flatten() {
@@ -84,9 +86,13 @@ impl Shared {
             body.resize(length, 0);
             reader.read_exact(&mut body)?;
             answer.clear();
-            let objects = match is_batch {
-                true => all_deleted(&String::from_utf8_lossy(&body), &mut answer),
-                false => {
+            let objects = match (is_batch, self.takes_batches) {
+                (true, true) => all_deleted(&String::from_utf8_lossy(&body), &mut answer),
+                (true, false) => {
+                    answer.push_str("HTTP/1.1 501 Not Implemented\r\ncontent-length: 0\r\n\r\n");
+                    0
+                }
+                (false, _) => {
                     answer.push_str("HTTP/1.1 204 No Content\r\n\r\n");
                     1
                 }
