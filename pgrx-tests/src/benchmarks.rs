@@ -8,7 +8,9 @@ use anyhow::{Context, Result};
 
 use crate::cluster::Installation;
 
-const TITLE: &str = "# Benchmarks\n\nWritten by `make bench-capture`, `make bench-latency`, `make bench-guard`, `make bench-fence` and\n`make bench-drain`. Ratios within one run are sound;\nabsolute times belong to the machine.\n";
+const TITLE: &str = "# Benchmarks\n\n\
+    Written by `make bench-capture`, `make bench-latency`, `make bench-guard`, `make bench-fence` and `make bench-drain`.\n\
+    Ratios within one run are sound; absolute times belong to the machine.\n";
 
 /// Replaces a bench's section of BENCHMARKS.md, prints it, and leaves the rest of the file alone.
 pub fn write_section(name: &str, text: &str) -> Result<()> {
