@@ -13,7 +13,8 @@ install = cargo pgrx install $(2) --package storage_reaper --no-default-features
 SOAK_15 := 180
 SOAK_18 := 20
 soak = PG_MAJOR=$(1) STORE=embedded SOAK=$(or $(SOAK),$(SOAK_$(1))) cargo test -q $(TESTS) --test soak -- --nocapture
-# What is relied on in a store, asked of one: $(call conformance,15,moto). Stores cannot tell majors apart: 15 is enough.
+# What is relied on in a store, asked of one: $(call conformance,15,moto). Stores cannot tell majors apart: 15 is enough. The embedded
+# one is asked with all other scenarios.
 conformance = $(if $(filter 15,$(1)),PG_MAJOR=$(1) STORE=$(2) .ci/check conformance-$(2) \
 	cargo test $(TESTS) --no-fail-fast --test conformance,:)
 
@@ -60,7 +61,6 @@ check-major-%: setup
 	@$(IN) PG_MAJOR=$* STORE=embedded .ci/check scenarios-$*-embedded cargo test $(TESTS) --no-fail-fast -- --skip the_soak
 	@$(IN) .ci/check soak-$* env $(call soak,$*)
 	@$(IN) PG_MAJOR=$* STORE=seaweedfs .ci/check scenarios-$*-seaweedfs cargo test $(TESTS) --no-fail-fast --test drain
-	@$(IN) $(call conformance,$*,embedded)
 	@$(IN) $(call conformance,$*,seaweedfs)
 	@$(IN) $(call conformance,$*,moto)
 	@$(IN) $(call conformance,$*,rclone)
