@@ -125,9 +125,9 @@ pub fn path(key: &str) -> String {
     kept.join("/").nfc().collect()
 }
 
-/// With one slash for several, and none at the ends.
+/// With one slash for several, and none at the ends; nor blanks, which were dropped there before.
 fn slashes(path: &str) -> Cow<'_, str> {
-    let path = path.trim_matches('/');
+    let path = path.trim_matches(|letter: char| letter == '/' || letter.is_whitespace());
     if !path.contains("//") {
         return Cow::Borrowed(path);
     }

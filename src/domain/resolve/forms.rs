@@ -34,7 +34,8 @@ pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
     // A key with two slashes in front reads like a host.
     let path = fold::path(&object.key);
     if namespace.may_keep_files(object.backend) {
-        placed.push(fingerprint(&format!("//{path}")));
+        let behind_blanks = path.trim_start_matches(|letter: char| letter == '/' || letter.is_whitespace());
+        placed.extend([&path, behind_blanks].map(|path| fingerprint(&format!("//{path}"))));
         if path != object.key {
             placed.push(fingerprint(&path));
             placed.extend(self::placed(object, &path, namespace));

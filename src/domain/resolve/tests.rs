@@ -278,6 +278,37 @@ proptest! {
     }
 
     #[test]
+    fn a_row_that_names_the_same_file_is_not_found(
+        segments in prop::collection::vec("[a-bé?#% ]{1,3}", 1..4),
+        dead in prop::collection::vec(0_usize..7, 4),
+        living in prop::collection::vec(0_usize..7, 4),
+        base in prop::sample::select(vec!["", "s3://media/", "https://cdn.example.com/", "https://s3.example.com/media/"]),
+    ) {
+        let spelled = |how: &[usize]| -> String {
+            let gap = |how: usize| ["/", "//", "/./", "/b/../", "///", "\\", "/"][how];
+            let mut key = ["", "/", "./", "", "//", "\\", ""][how[3]].to_owned();
+            for (segment, how) in segments.iter().zip(how) {
+                key.push_str(segment);
+                key.push_str(gap(*how));
+            }
+            if how[3] % 2 == 0 { key.trim_end_matches(['/', '\\', '.']).to_owned() } else { key }
+        };
+        let (dead, living) = (spelled(&dead), spelled(&living));
+        prop_assume!(fold::path(&dead) == fold::path(&living) && !fold::path(&dead).is_empty());
+        let namespace = namespace(Kind::Generic);
+        let object = Object { backend: BackendId(1), bucket: "media".into(), key: dead };
+        let raw = match base {
+            "" | "s3://media/" => format!("{base}{living}"),
+            base => format!("{base}{}", percent_encoding::utf8_percent_encode(&living, percent_encoding::NON_ALPHANUMERIC)),
+        };
+        // What stands under another base is another object, and a blank text is none.
+        let read = resolve(&raw, &namespace, Some(BackendId(1)));
+        prop_assume!(!matches!(read, Err(Reason::NotOwned | Reason::EmptyKey)));
+        prop_assert!(prints(&object, &namespace).all().any(|print| print == fingerprint(&raw)), "{raw:?} may name {object}");
+        prop_assert!(may_name(&raw, &object, &namespace, Some(BackendId(1))), "{raw:?} may name {object}");
+    }
+
+    #[test]
     fn an_object_comes_back_as_another(key in any::<String>()) {
         let namespace = namespace(Kind::Generic);
         let raw = format!("s3://media/{key}");
