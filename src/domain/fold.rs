@@ -25,10 +25,14 @@ pub fn fold(raw: &str) -> String {
     let raw = blank(raw);
     let text = plain(&raw);
     let folded = match split(&text) {
-        Split::Store { place } => format!("s3:{}", slashes(&tidy(place))),
-        Split::Web { authority: "", path } => slashes(&tidy(path)).into_owned(),
+        Split::Store { place } => {
+            // Steps never leave the bucket.
+            let (bucket, key) = place.split_once('/').unwrap_or((place, ""));
+            format!("s3:{bucket}/{}", slashes(&tidy(key)))
+        }
+        Split::Web { authority: "", path } => key(path),
         Split::Web { authority, path } => web(authority, path),
-        Split::Key => row_id(&slashes(&tidy(&text))).into_owned(),
+        Split::Key => key(&text),
     };
     if is_nfc(&folded) { folded } else { folded.nfc().collect() }
 }
@@ -51,6 +55,11 @@ pub fn row_id(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     Cow::Owned([&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-"))
+}
+
+/// A plain key. A file system merges slashes before it takes steps.
+fn key(text: &str) -> String {
+    row_id(&slashes(&tidy(&slashes(text)))).into_owned()
 }
 
 /// With blanks for plus signs, which Amazon takes for them.

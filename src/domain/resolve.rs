@@ -77,7 +77,14 @@ impl Namespace {
     fn has(&self, backend: &Backend, bucket: &str, key: &str) -> bool {
         backend.bucket == bucket
             || self.shares.iter().any(|share| {
-                share.backend == backend.id && share.bucket == bucket && key.starts_with(&share.key_prefix)
+                let is_within = if backend.kind.profile().may_keep_files {
+                    // Where the key leads, whatever it begins with.
+                    let (key, prefix) = (fold::path(key), fold::path(&share.key_prefix));
+                    prefix.is_empty() || key.strip_prefix(&prefix).is_some_and(|rest| rest.starts_with('/'))
+                } else {
+                    key.starts_with(&share.key_prefix)
+                };
+                share.backend == backend.id && share.bucket == bucket && is_within
             })
     }
 

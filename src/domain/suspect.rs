@@ -15,6 +15,8 @@ pub struct Suspects {
     failed: HashMap<Object, u64>,
 }
 
+/// So many objects that fail at one store are no accident.
+const FEW: usize = 3;
 /// Beyond it, all are forgotten: that many at once are an outage.
 const MOST: usize = 10_000;
 
@@ -38,6 +40,9 @@ impl Suspects {
         if self.failed.len() >= MOST && !self.failed.contains_key(object) {
             self.failed.clear();
         }
+        // A store may answer questions and delete nothing, for anybody.
+        let others = self.failed.keys().filter(|other| other.backend == object.backend && *other != object);
+        let is_alone = is_alone && others.count() < FEW;
         self.failed.insert(object.clone(), sent).is_some_and(|before| is_alone || answered > before)
     }
 
@@ -82,7 +87,10 @@ mod tests {
         assert!(!suspects.accuse(&object("poison"), 7, false), "nothing was answered since");
         assert!(suspects.accuse(&object("poison"), 7, true), "but another question");
         assert!(!suspects.accuse(&object("new"), 7, true), "it may have been a moment");
-        suspects.answered(BackendId(1), 8, [object("poison"), object("new")].iter());
+        for key in ["x", "y", "z", "x", "y", "z"] {
+            assert!(!suspects.accuse(&object(key), 7, true), "the store deletes nothing");
+        }
+        suspects.answered(BackendId(1), 8, ["poison", "new", "x", "y", "z"].map(object).iter());
         assert!(suspects.is_empty() && !suspects.contains(&object("poison")));
     }
 }

@@ -7,19 +7,19 @@ use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use reqwest::header::{DATE, HeaderMap};
 
-use crate::domain::versions::{Listed, Mark, Page};
+use crate::domain::versions::{Listed, Mark, Page, Versions};
 
-use super::answer::{self, Verdict, now_us};
+use super::answer::{self, Look, Verdict, now_us};
 use super::client::{Client, Exchanged, Limit};
 use super::fault::{Fault, FaultKind, fault};
 use super::io::Job;
 use super::request::{self, Kept, Unsigned};
-use super::xml::{self, Listing, StoreError, Xml};
+use super::xml::{self, StoreError, Xml};
 
 /// A page has up to 1000 lines.
 const LINES: usize = 1000;
-/// Nobody keeps more of one object; who seems to has a listing that does not end.
-const MOST: usize = 100_000;
+/// Nobody keeps more versions of one object than ten million; who seems to has a listing that does not end.
+const MOST_PAGES: usize = 10_000;
 
 /// What became of an object with its versions.
 pub(super) struct Removed {
@@ -28,69 +28,136 @@ pub(super) struct Removed {
     pub is_partial: bool,
 }
 
-/// What is listed of a key.
-struct Found {
-    /// What has to go, the latest last: if that is interrupted, no older content comes to light.
-    doomed: Vec<String>,
-    /// Whether anything is there at all.
+/// How far it came.
+#[derive(Default)]
+struct Progress {
+    /// Whether anything is listed of the key.
     is_there: bool,
+    /// Something may be newer than the capture, or not: the store does not say.
+    is_dateless: bool,
+    deleted: usize,
+}
+
+/// What became of what is listed.
+enum Listing {
+    /// The store has no such listing.
+    Unsupported,
+    /// It does not let go of something.
+    Kept(Verdict),
+    /// All of it is gone that should be.
+    Done,
 }
 
 impl Client {
     /// Removes every version and marker of the object that the backend's choice names, and its unfinished uploads. A store that
     /// says that it lists no versions has none: the plain deletion is sent.
     pub(super) async fn delete_versions(&self, job: &Job, unsigned: &Unsigned) -> Result<Removed, Fault> {
-        // A version that is named is the one that is meant: no store takes a condition beside it.
-        let plain = Unsigned { condition: None, ..unsigned.clone() };
-        let mut deleted = 0;
-        let removed = self.delete_all(job, &plain, &mut deleted).await;
-        let is_partial = deleted > 0;
+        let mut progress = Progress::default();
+        let removed = self.delete_all(job, unsigned, &mut progress).await;
+        let is_partial = progress.deleted > 0;
         match removed {
             Ok(verdict) => Ok(Removed { verdict, is_partial }),
             Err(fault) => Err(Fault { is_refusal: fault.is_refusal && !is_partial, ..fault }),
         }
     }
 
-    async fn delete_all(&self, job: &Job, plain: &Unsigned, deleted: &mut usize) -> Result<Verdict, Fault> {
-        let verdict = match self.find(job, Kept::Versions).await? {
-            None => self.delete_one(job, plain.clone()).await?,
-            Some(Found { is_there: false, .. }) => self.delete_unlisted(job, plain).await?,
-            Some(Found { doomed, .. }) if doomed.is_empty() => Verdict::Superseded,
-            Some(Found { doomed, .. }) => {
-                if let Some(kept) = self.delete_each(job, plain, Kept::Versions, doomed, deleted).await? {
-                    return Ok(kept);
-                }
-                Verdict::Deleted
-            }
+    async fn delete_all(&self, job: &Job, unsigned: &Unsigned, progress: &mut Progress) -> Result<Verdict, Fault> {
+        let verdict = match self.delete_listed(job, unsigned, Kept::Versions, progress).await? {
+            Listing::Unsupported => self.delete_one(job, unsigned.clone()).await?,
+            Listing::Kept(verdict) => return Ok(verdict),
+            Listing::Done if progress.deleted > 0 => Verdict::Deleted,
+            Listing::Done if progress.is_dateless => return Ok(dateless()),
+            Listing::Done if progress.is_there => Verdict::Superseded,
+            Listing::Done => self.delete_unlisted(job, unsigned).await?,
         };
-        let uploads = self.find(job, Kept::Uploads).await?.map(|found| found.doomed).unwrap_or_default();
-        let kept = self.delete_each(job, plain, Kept::Uploads, uploads, deleted).await?;
-        Ok(kept.unwrap_or(verdict))
+        Ok(match self.delete_listed(job, unsigned, Kept::Uploads, progress).await? {
+            Listing::Kept(kept) => kept,
+            Listing::Unsupported | Listing::Done => verdict,
+        })
     }
 
     /// One that the listing does not show: some leave out what was written before there were versions.
-    async fn delete_unlisted(&self, job: &Job, plain: &Unsigned) -> Result<Verdict, Fault> {
-        let signed = self.sign(&job.backend, request::head(plain)).await?;
-        match self.exchange(signed, String::new(), Limit::of(1)).await? {
-            Exchanged { status: 200, .. } => self.delete_one(job, plain.clone()).await,
-            Exchanged { status: 404, .. } => Ok(Verdict::Absent),
-            Exchanged { status, headers, .. } => Err(refused(fault(status, &StoreError::default(), &headers, false))),
+    async fn delete_unlisted(&self, job: &Job, unsigned: &Unsigned) -> Result<Verdict, Fault> {
+        let plain = Unsigned { condition: None, ..unsigned.clone() };
+        let signed = self.sign(&job.backend, request::head(&plain)).await?;
+        let Exchanged { status, headers, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
+        match (status, job.backend.versions) {
+            (200, Versions::Captured) => {
+                match answer::look(&headers, now_us().saturating_sub(job.captured_us)) {
+                    Look::Newer => return Ok(Verdict::Superseded),
+                    Look::Dateless => return Ok(dateless()),
+                    Look::Same { .. } | Look::Absent => {}
+                }
+                self.delete_one(job, unsigned.clone()).await
+            }
+            (200, _) => self.delete_one(job, unsigned.clone()).await,
+            (404, _) => Ok(Verdict::Absent),
+            (status, _) => Err(refused(fault(status, &StoreError::default(), &headers, false))),
         }
     }
 
-    /// Deletes them one after the other. Comes back with a verdict where the store keeps one.
+    /// Deletes what is listed of exactly that key, page by page, and what the key means now last: if that is interrupted, no
+    /// older content comes to light.
+    async fn delete_listed(
+        &self,
+        job: &Job,
+        unsigned: &Unsigned,
+        kept: Kept,
+        progress: &mut Progress,
+    ) -> Result<Listing, Fault> {
+        let key = job.request.targets().first().map(|target| target.key.as_str()).unwrap_or_default();
+        // A version that is named is the one that is meant: no store takes a condition beside it.
+        let plain = Unsigned { condition: None, ..unsigned.clone() };
+        let (mut latest, mut from) = (None, None);
+        for _ in 0..MOST_PAGES {
+            let Some(page) = self.page(job, key, kept, from.as_ref()).await? else {
+                return if from.is_none() { Ok(Listing::Unsupported) } else { Err(endless()) };
+            };
+            // By the clock of the answer that tells how old they are.
+            let captured_ago_us = now_us().saturating_sub(job.captured_us);
+            let own: Vec<&Listed> = page.listed.iter().filter(|listed| listed.key == key).collect();
+            let is_chosen_by_date = job.backend.versions == Versions::Captured;
+            progress.is_dateless |= is_chosen_by_date && own.iter().any(|listed| listed.age_us.is_none());
+            // Newest first, as they are listed, unless the listing says which it is.
+            let is_first = !progress.is_there;
+            progress.is_there |= !own.is_empty();
+            let newest = own.iter().find(|listed| listed.is_latest).or(own.first().filter(|_| is_first));
+            let newest = newest.map(|listed| listed.id.clone());
+            let mut doomed: Vec<String> =
+                page.of(key, job.backend.versions, captured_ago_us).map(|listed| listed.id.clone()).collect();
+            if let Some(place) = doomed.iter().position(|id| Some(id) == newest.as_ref()) {
+                // One that was held back by mistake is no longer.
+                let newest = doomed.remove(place);
+                doomed.extend(latest.replace(newest));
+            }
+            if let Some(verdict) = self.delete_each(job, &plain, kept, doomed, progress).await? {
+                return Ok(Listing::Kept(verdict));
+            }
+            if !page.may_go_on(key) {
+                let last = self.delete_each(job, &plain, kept, latest.into_iter().collect(), progress).await?;
+                return Ok(last.map_or(Listing::Done, Listing::Kept));
+            }
+            if page.next == from {
+                break;
+            }
+            from = page.next;
+        }
+        Err(endless())
+    }
+
+    /// Deletes them one after the other, the oldest first. Comes back with a verdict where the store keeps one.
     async fn delete_each(
         &self,
         job: &Job,
         plain: &Unsigned,
         kept: Kept,
         doomed: Vec<String>,
-        deleted: &mut usize,
+        progress: &mut Progress,
     ) -> Result<Option<Verdict>, Fault> {
-        for id in doomed {
-            let about = request::about(plain, kept, &id);
+        for id in doomed.iter().rev() {
+            let about = request::about(plain, kept, id);
             match self.delete_one(job, about.clone()).await {
-                Ok(Verdict::Deleted | Verdict::Marked | Verdict::Absent) => *deleted += 1,
+                Ok(Verdict::Deleted | Verdict::Marked | Verdict::Absent) => progress.deleted += 1,
                 Ok(verdict) => return Ok(Some(verdict)),
                 Err(fault) if fault.kind == FaultKind::Denied => {
                     return self.lock(&job.backend, &about).await.map(Some).ok_or(fault);
@@ -108,33 +175,6 @@ impl Client {
         }
         let Exchanged { status, headers, body, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
         answer::single(status, &headers, &body)
-    }
-
-    /// Everything that is listed of exactly that key; nothing where the store has no such listing.
-    async fn find(&self, job: &Job, kept: Kept) -> Result<Option<Found>, Fault> {
-        let key = job.request.targets().first().map(|target| target.key.as_str()).unwrap_or_default();
-        let (mut doomed, mut is_there, mut from) = (Vec::new(), false, None);
-        while doomed.len() < MOST {
-            let Some(page) = self.page(job, key, kept, from.as_ref()).await? else {
-                return if from.is_none() { Ok(None) } else { Err(endless()) };
-            };
-            // By the clock of the answer that tells how old they are.
-            let captured_ago_us = now_us().saturating_sub(job.captured_us);
-            is_there |= page.listed.iter().any(|listed| listed.key == key);
-            doomed.extend(page.of(key, job.backend.versions, captured_ago_us).cloned());
-            if !page.may_go_on(key) {
-                // Newest first, as they are listed.
-                doomed.reverse();
-                doomed.sort_by_key(|listed| listed.is_latest);
-                let doomed = doomed.into_iter().map(|Listed { id, .. }| id).collect();
-                return Ok(Some(Found { doomed, is_there }));
-            }
-            if page.next == from {
-                break;
-            }
-            from = page.next;
-        }
-        Err(endless())
     }
 
     /// Nothing if the store says that it has no such listing.
@@ -160,13 +200,17 @@ fn endless() -> Fault {
     Fault::refusal(FaultKind::Malformed, "the store's listing of an object's versions does not end")
 }
 
+fn dateless() -> Verdict {
+    Verdict::Failed { message: "the store does not say when its versions were written".to_owned(), is_refusal: true }
+}
+
 /// A question changes nothing.
 fn refused(fault: Fault) -> Fault {
     Fault { is_refusal: true, ..fault }
 }
 
 /// Reads a page that was asked for the sake of one key.
-fn page(listing: Listing, headers: &HeaderMap, asked: &str) -> Result<Page, Fault> {
+fn page(listing: xml::Listing, headers: &HeaderMap, asked: &str) -> Result<Page, Fault> {
     let broken = |what: &str| Fault::refusal(FaultKind::Malformed, format!("the store's listing {what}"));
     // Most stores write a blank as a plus sign, and some leave a plus as it is.
     let decode = |text: &str| percent_decode_str(text).decode_utf8().map(Cow::into_owned);

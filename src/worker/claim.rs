@@ -1,5 +1,6 @@
 //! A claim: an entry that the leader works on, and what is known of each of its objects so far.
 
+use crate::domain::backend::BackendId;
 use crate::domain::breaker::Lot;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::segment::Segment;
@@ -31,6 +32,8 @@ pub struct Claim {
     pub segment: Segment,
     /// The segment could not be read; it is set aside as a whole.
     pub is_damaged: bool,
+    /// Backends that some of its objects have to wait for.
+    pub waits_for: Vec<BackendId>,
     fates: Vec<Option<Fate>>,
     undecided: usize,
 }
@@ -47,7 +50,8 @@ impl Claim {
         };
         let objects = segment.locators.len();
         let is_damaged = damage.is_some();
-        let mut claim = Self { entry, segment, is_damaged, fates: vec![None; objects], undecided: objects };
+        let (waits_for, fates) = (Vec::new(), vec![None; objects]);
+        let mut claim = Self { entry, segment, is_damaged, waits_for, fates, undecided: objects };
         // Whole rows stay rows, also when they cannot be read: retry() leaves them alone.
         let holds_rows = claim.entry.fault.is_some();
         let reason = if is_damaged && !holds_rows { Reason::DamagedSegment } else { Reason::LocatorFailed };
@@ -64,6 +68,13 @@ impl Claim {
         if let Some(open @ None) = self.fates.get_mut(index) {
             *open = Some(fate);
             self.undecided -= 1;
+        }
+    }
+
+    /// An object is given back because of its backend.
+    pub fn wait_for(&mut self, backend: BackendId) {
+        if !self.waits_for.contains(&backend) {
+            self.waits_for.push(backend);
         }
     }
 

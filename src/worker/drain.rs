@@ -209,7 +209,7 @@ impl Drain {
         self.land(now);
         self.settle(now);
         self.trim(now);
-        self.next_moment(Instant::now())
+        self.next_moment(now)
     }
 
     fn is_quiet(&self, now: Instant) -> bool {
@@ -224,6 +224,9 @@ impl Drain {
     /// Gives a planned request's objects back to the outbox, no attempt counted.
     fn postpone(&mut self, planned: &Planned, error: Option<&str>) {
         for &place in planned.places.iter().flatten() {
+            if let Some(claim) = self.claims.get_mut(&place.0) {
+                claim.wait_for(planned.backend.id);
+            }
             self.decide(place, Fate::Postponed(error.map(str::to_owned)));
         }
     }
@@ -319,15 +322,12 @@ impl Drain {
         left_out
     }
 
-    /// How long a postponed object of a claim waits: until its backend may be tried, or a while when one is paused or crowded.
+    /// How long a postponed object of a claim waits: until the backends may be tried that it was given back for, or a while when
+    /// one is paused or crowded.
     fn postponement(&self, claim: &Claim, now: Instant) -> Duration {
         let may_go_on = self.paused.is_empty() && !self.is_crowded;
         let paused = if may_go_on { Duration::ZERO } else { WHILE_PAUSED };
-        let tried_at = match claim.entry.backend_id {
-            Some(id) => self.circuits.blocked_until(BackendId(id), now),
-            // Each of its objects may be of another one.
-            None => self.circuits.next_probe(now),
-        };
+        let tried_at = claim.waits_for.iter().filter_map(|id| self.circuits.blocked_until(*id, now)).max();
         tried_at.map_or(paused, |at| at.saturating_duration_since(now).max(paused))
     }
 
@@ -362,10 +362,10 @@ impl Drain {
         let full = self.full();
         let is_full = self.documents.is_reading() || self.marked.iter().all(|flight| full.contains(&flight.backend));
         let close_at = self.close_at.filter(|_| !is_full);
-        let probe = self.circuits.next_probe(now);
+        let (probe, quiet_until) = (self.circuits.next_probe(now), self.quiet_until.filter(|until| now < *until));
         let next =
-            [self.look_at, probe, close_at, self.next_opening(), self.forget_at, self.quiet_until, Some(self.trim_at)];
-        let next = next.into_iter().flatten().filter(|at| *at > now || self.quiet_until != Some(*at)).min();
+            [self.look_at, probe, close_at, self.next_opening(), self.forget_at, quiet_until, Some(self.trim_at)];
+        let next = next.into_iter().flatten().min();
         next.map(|next| self.quiet_until.map_or(next, |until| next.max(until)))
     }
 

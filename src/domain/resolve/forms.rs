@@ -30,15 +30,20 @@ impl Prints {
 
 /// Fingerprints of an object.
 pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
-    let mut placed = placed(object, &object.key, namespace);
+    let as_it_is = |prefix: &str| prefix.to_owned();
+    let mut placed = placed(object, &object.key, namespace, as_it_is);
     // A key with two slashes in front reads like a host.
     let path = fold::path(&object.key);
     if namespace.may_keep_files(object.backend) {
         let behind_blanks = path.trim_start_matches(|letter: char| letter == '/' || letter.is_whitespace());
         placed.extend([&path, behind_blanks].map(|path| fingerprint(&format!("//{path}"))));
-        if path != object.key {
+        if path != object.key || namespace.locations_of(object).any(|location| !location.key_prefix.is_empty()) {
             placed.push(fingerprint(&path));
-            placed.extend(self::placed(object, &path, namespace));
+            let as_path = |prefix: &str| match fold::path(prefix) {
+                path if path.is_empty() => path,
+                path => path + "/",
+            };
+            placed.extend(self::placed(object, &path, namespace, as_path));
         }
     }
     placed.sort_unstable();
@@ -46,12 +51,12 @@ pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
     Prints { key: fingerprint(&object.key), placed }
 }
 
-/// Of bucket and key, and of URLs.
-fn placed(object: &Object, key: &str, namespace: &Namespace) -> Vec<i64> {
+/// Of bucket and key, and of URLs; `read` says how a location's prefix is compared with the key.
+fn placed(object: &Object, key: &str, namespace: &Namespace, read: impl Fn(&str) -> String) -> Vec<i64> {
     let mut placed = vec![fingerprint(&format!("s3://{}/{key}", object.bucket))];
     for location in namespace.locations_of(object) {
-        let prefix = namespace.canonical_key(object.backend, &location.key_prefix);
-        if let Some(rest) = key.strip_prefix(prefix.as_ref()) {
+        let prefix = read(&namespace.canonical_key(object.backend, &location.key_prefix));
+        if let Some(rest) = key.strip_prefix(prefix.as_str()) {
             placed.push(fingerprint(&format!("//{}{}", location.base.prefix(), utf8_percent_encode(rest, STRICT))));
         }
     }

@@ -291,7 +291,7 @@ proptest! {
                 key.push_str(segment);
                 key.push_str(gap(*how));
             }
-            if how[3] % 2 == 0 { key.trim_end_matches(['/', '\\', '.']).to_owned() } else { key }
+            if how[3].is_multiple_of(2) { key.trim_end_matches(['/', '\\', '.']).to_owned() } else { key }
         };
         let (dead, living) = (spelled(&dead), spelled(&living));
         prop_assume!(fold::path(&dead) == fold::path(&living) && !fold::path(&dead).is_empty());

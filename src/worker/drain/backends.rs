@@ -53,13 +53,14 @@ impl Drain {
             FaultKind::BatchUnsupported if !self.learned(&planned.backend, Ability::TakesBatches, false) => {
                 self.singles_only.insert(id);
             }
-            FaultKind::Stale => {
+            // Who has deleted something on the way gets on.
+            FaultKind::Stale if fault.is_refusal => {
                 let lane = self.lane(id);
                 lane.stale += 1;
                 if lane.stale >= MOST_STALE {
                     let message =
                         "the store, or what lends credentials for it, answers too slowly to ask it before a deletion";
-                    return Fault::refusal(FaultKind::Timeout, message);
+                    return Fault::refusal(FaultKind::Throttled, message);
                 }
             }
             _ => {}

@@ -162,7 +162,10 @@ impl Drain {
             let open: Vec<_> = claim.undecided().collect();
             for index in open {
                 match resolve(&claim.segment.locators[index], &namespace, default) {
-                    Ok(object) if self.is_blocked(object.backend, now) => claim.decide(index, Fate::Postponed(None)),
+                    Ok(object) if self.is_blocked(object.backend, now) => {
+                        claim.wait_for(object.backend);
+                        claim.decide(index, Fate::Postponed(None));
+                    }
                     Ok(object) if waiting.get(&object.backend).is_some_and(|waiting| *waiting >= MOST_WAITING) => {
                         self.is_crowded = true;
                         claim.decide(index, Fate::Postponed(None));
