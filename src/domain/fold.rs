@@ -109,7 +109,7 @@ fn split(text: &str) -> Split<'_> {
 fn web(authority: &str, path: &str) -> String {
     let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_ascii_lowercase();
     let authority = [":443", ":80"].iter().find_map(|port| authority.strip_suffix(port)).unwrap_or(&authority);
-    let authority = authority.strip_suffix('.').unwrap_or(authority);
+    let authority = authority.strip_suffix('.').unwrap_or(authority).trim();
     let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
     let path = percent_decode_str(path).decode_utf8_lossy();
     // What was escaped may be a control character, a backslash or a dot, too.
