@@ -150,7 +150,8 @@ impl Reaper {
 
     /// With a scripted server instead of a store.
     pub fn facing(server: &FaultServer, conf: &str) -> Result<Reaper> {
-        Reaper::begin(None, "bucket".to_owned(), &server.endpoint(), "generic", conf)
+        // Of a kind that takes keys as they are.
+        Reaper::begin(None, "bucket".to_owned(), &server.endpoint(), "minio", conf)
     }
 
     fn begin(store: Option<Arc<Store>>, bucket: String, endpoint: &str, kind: &str, conf: &str) -> Result<Reaper> {

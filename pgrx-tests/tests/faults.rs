@@ -252,6 +252,8 @@ fn a_store_gets_more_at_once_than_it_was_promised() -> Result<()> {
     reaper.db.run("DELETE FROM image")?;
     reaper.until_drained()?;
     let sizes: Vec<usize> = server.requests()[3..].iter().map(|request| request.keys().len().max(1)).collect();
-    assert_eq!(sizes, [3, 1]);
+    // In whichever lots they were claimed.
+    assert_eq!(sizes.iter().sum::<usize>(), 4);
+    ensure!(sizes.iter().all(|size| *size <= 3), "{sizes:?}");
     Ok(())
 }

@@ -105,7 +105,8 @@ impl Client {
             let signed = self.sign(&job.backend, request::head(&probe)).await?;
             self.exchange(signed, String::new(), Limit::of(1)).await
         };
-        ask().await.is_ok_and(|answer| matches!(answer.status, 200..=499 if answer.status != 429))
+        // A refusal may be everybody's.
+        ask().await.is_ok_and(|answer| matches!(answer.status, 200 | 404))
     }
 
     async fn deliver(&self, job: &Job) -> Result<Sent, Fault> {

@@ -38,7 +38,7 @@ pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
         let behind_blanks = path.trim_start_matches(|letter: char| letter == '/' || letter.is_whitespace());
         placed.extend([&path, behind_blanks].map(|path| fingerprint(&format!("//{path}"))));
         if path != object.key || namespace.locations_of(object).any(|location| !location.key_prefix.is_empty()) {
-            placed.push(fingerprint(&path));
+            placed.extend((path != object.key).then(|| fingerprint(&path)));
             let as_path = |prefix: &str| match fold::path(prefix) {
                 path if path.is_empty() => path,
                 path => path + "/",
