@@ -201,48 +201,46 @@ fn check_bucket(bucket: &str) -> Result<()> {
 
 /// Puts what is wanted over what is present and checks the whole.
 fn checked(name: String, present: Option<&Backend>, wanted: &Wanted<'_>) -> Result<Backend> {
-    let endpoint = match (wanted.endpoint, present) {
-        (Some(endpoint), _) => Endpoint::parse(endpoint).map_err(|error| {
+    let endpoint = chosen("endpoint", wanted.endpoint, present.map(|present| present.endpoint.clone()), |endpoint| {
+        Endpoint::parse(endpoint).map_err(|error| {
             Error::invalid("endpoint", error, "Give the API address, such as 'https://s3.eu-west-1.amazonaws.com'.")
-        })?,
-        (None, Some(present)) => present.endpoint.clone(),
-        (None, None) => return Err(Error::Null("endpoint")),
-    };
-    let kind = match (wanted.kind, present) {
-        (Some("auto"), _) => Kind::of_host(endpoint.host()),
-        (Some(kind), _) => kind.parse::<Kind>().map_err(|_| {
+        })
+    })?;
+    let kind = chosen("kind", wanted.kind, present.map(|present| present.kind), |kind| match kind {
+        "auto" => Ok(Kind::of_host(endpoint.host())),
+        kind => kind.parse().map_err(|_| {
             let names = Kind::names().collect::<Vec<_>>().join(", ");
             let detail = format!("It is none of {names}.");
             Error::invalid("kind", detail, "Use one of them, or 'auto' to have the endpoint's host tell.")
-        })?,
-        (None, Some(present)) => present.kind,
-        (None, None) => return Err(Error::Null("kind")),
-    };
+        }),
+    })?;
     let bucket = wanted.bucket.or(present.map(|present| present.bucket.as_str())).unwrap_or_default().to_owned();
     check_bucket(&bucket)?;
     endpoint.check_bucket(&bucket).map_err(|error| {
         Error::invalid("endpoint", error, "Leave the bucket out of the endpoint; it has a parameter of its own.")
     })?;
-    let addressing = match (wanted.addressing, present) {
-        (Some("auto"), _) => Addressing::choose(kind, &endpoint, &bucket),
-        (Some(addressing), _) => addressing
-            .parse::<Addressing>()
-            .map_err(|error| Error::invalid("addressing", error, "The choices are auto, path and virtual."))?,
-        (None, Some(present)) => present.addressing,
-        (None, None) => return Err(Error::Null("addressing")),
-    };
+    let addressing =
+        chosen("addressing", wanted.addressing, present.map(|present| present.addressing), |style| match style {
+            "auto" => Ok(Addressing::choose(kind, &endpoint, &bucket)),
+            style => style
+                .parse::<Addressing>()
+                .map_err(|error| Error::invalid("addressing", error, "The choices are auto, path and virtual.")),
+        })?;
     check_addressing(addressing, &endpoint, &bucket)?;
-    let credentials = match (wanted.credentials, present) {
-        (Some(name), _) => name.parse::<CredentialName>().map_err(|error| {
-            Error::invalid(
-                "credentials",
-                error,
-                "Name where the secret lies: 'profile:NAME', 'environment', 'role:ARN' or 'instance'. Secrets never go through SQL.",
-            )
-        })?,
-        (None, Some(present)) => present.credentials.clone(),
-        (None, None) => return Err(Error::Null("credentials")),
-    };
+    let credentials = chosen(
+        "credentials",
+        wanted.credentials,
+        present.map(|present| present.credentials.clone()),
+        |name| {
+            name.parse::<CredentialName>().map_err(|error| {
+                Error::invalid(
+                    "credentials",
+                    error,
+                    "Name where the secret lies: 'profile:NAME', 'environment', 'role:ARN' or 'instance'. Secrets never go through SQL.",
+                )
+            })
+        },
+    )?;
     let of_host = vendor::region(endpoint.host()).unwrap_or(kind.profile().region);
     let region = wanted.region.or(present.map(|present| present.region.as_str())).unwrap_or(of_host);
     if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
@@ -253,20 +251,16 @@ fn checked(name: String, present: Option<&Backend>, wanted: &Wanted<'_>) -> Resu
         ));
     }
     let id = present.map_or(BackendId(0), |present| present.id);
-    let verify = match (wanted.verify, present) {
-        (Some(verify), _) => verify
+    let verify = chosen("verify", wanted.verify, present.map(|present| present.verify), |verify| {
+        verify
             .parse::<Verify>()
-            .map_err(|error| Error::invalid("verify", error, "Leave it out, or use 'head' or 'if-match'."))?,
-        (None, Some(present)) => present.verify,
-        (None, None) => return Err(Error::Null("verify")),
-    };
-    let versions = match (wanted.versions, present) {
-        (Some(versions), _) => versions
+            .map_err(|error| Error::invalid("verify", error, "Leave it out, or use 'head' or 'if-match'."))
+    })?;
+    let versions = chosen("versions", wanted.versions, present.map(|present| present.versions), |versions| {
+        versions
             .parse::<Versions>()
-            .map_err(|error| Error::invalid("versions", error, "Leave it out, or use 'all' or 'captured'."))?,
-        (None, Some(present)) => present.versions,
-        (None, None) => return Err(Error::Null("versions")),
-    };
+            .map_err(|error| Error::invalid("versions", error, "Leave it out, or use 'all' or 'captured'."))
+    })?;
     let batch_size = limit("batch_size", wanted.batch_size, present.and_then(|present| present.batch_size), 1000)?;
     let rate_limit = limit("rate_limit", wanted.rate_limit, present.and_then(|present| present.rate_limit), i32::MAX)?;
     let region = region.to_owned();
@@ -286,6 +280,19 @@ fn checked(name: String, present: Option<&Backend>, wanted: &Wanted<'_>) -> Resu
         takes_batches: None,
         keeps_versions: None,
     })
+}
+
+/// What is wanted, read, or else what is present.
+fn chosen<T>(
+    parameter: &'static str,
+    wanted: Option<&str>,
+    present: Option<T>,
+    read: impl FnOnce(&str) -> Result<T>,
+) -> Result<T> {
+    match wanted {
+        Some(wanted) => read(wanted),
+        None => present.ok_or(Error::Null(parameter)),
+    }
 }
 
 /// A limit that is given, lifted with 0, or left as it is.

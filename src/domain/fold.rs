@@ -127,15 +127,7 @@ fn web(authority: &str, path: &str) -> String {
 /// The key as a file system reads it: what two keys have in common that name one file.
 pub fn path(key: &str) -> String {
     let plain = key.replace('\\', "/");
-    let mut kept: Vec<&str> = Vec::new();
-    for segment in plain.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => drop(kept.pop()),
-            segment => kept.push(segment),
-        }
-    }
-    kept.join("/").nfc().collect()
+    take_steps(plain.split('/').filter(|segment| !segment.is_empty()), 0).nfc().collect()
 }
 
 /// With one slash for several, and none at the ends; nor blanks, which were dropped there before.
@@ -154,15 +146,20 @@ fn tidy(path: &str) -> Cow<'_, str> {
     if !path.split('/').any(|segment| segment == "." || segment == "..") {
         return Cow::Borrowed(path);
     }
-    let mut kept: Vec<&str> = Vec::new();
     let is_absolute = path.starts_with('/');
-    for segment in path.split('/') {
+    Cow::Owned(take_steps(path.split('/'), usize::from(is_absolute)))
+}
+
+/// The segments without those that are steps, which never lead before the first `fixed` ones.
+fn take_steps<'a>(segments: impl Iterator<Item = &'a str>, fixed: usize) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in segments {
         match segment {
             "." => {}
-            ".." if kept.len() > usize::from(is_absolute) => drop(kept.pop()),
+            ".." if kept.len() > fixed => drop(kept.pop()),
             ".." => {}
             segment => kept.push(segment),
         }
     }
-    Cow::Owned(kept.join("/"))
+    kept.join("/")
 }

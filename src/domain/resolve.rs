@@ -77,14 +77,7 @@ impl Namespace {
     fn has(&self, backend: &Backend, bucket: &str, key: &str) -> bool {
         backend.bucket == bucket
             || self.shares.iter().any(|share| {
-                let is_within = if backend.kind.profile().may_keep_files {
-                    // Where the key leads, whatever it begins with.
-                    let (key, prefix) = (fold::path(key), fold::path(&share.key_prefix));
-                    prefix.is_empty() || key.strip_prefix(&prefix).is_some_and(|rest| rest.starts_with('/'))
-                } else {
-                    key.starts_with(&share.key_prefix)
-                };
-                share.backend == backend.id && share.bucket == bucket && is_within
+                share.backend == backend.id && share.bucket == bucket && is_within(backend, key, &share.key_prefix)
             })
     }
 
@@ -139,6 +132,16 @@ impl Namespace {
             .iter()
             .filter(|location| location.bucket == object.bucket && self.share_a_store(location.backend, object.backend))
     }
+}
+
+/// Whether a key is below a prefix, as the backend's store takes it.
+fn is_within(backend: &Backend, key: &str, prefix: &str) -> bool {
+    if !backend.kind.profile().may_keep_files {
+        return key.starts_with(prefix);
+    }
+    // Where the key leads, whatever it begins with.
+    let (key, prefix) = (fold::path(key), fold::path(prefix));
+    prefix.is_empty() || key.strip_prefix(&prefix).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Both addressing styles, whichever the requests use: rows may hold either.

@@ -22,14 +22,14 @@ const MOST: usize = 10_000;
 
 impl Suspects {
     /// The store answered a request, by its number, for other objects or for these.
-    pub fn answered<'a>(&mut self, backend: BackendId, request: u64, objects: impl Iterator<Item = &'a Object>) {
+    pub fn answered(&mut self, backend: BackendId, request: u64, objects: impl Iterator<Item = Object>) {
         let latest = self.answered.entry(backend).or_default();
         *latest = request.max(*latest);
         if self.failed.is_empty() {
             return;
         }
         for object in objects {
-            self.failed.remove(object);
+            self.failed.remove(&object);
         }
     }
 
@@ -71,7 +71,7 @@ mod tests {
         for sent in 1..100 {
             assert!(!suspects.accuse(&object("a"), sent, false) && !suspects.accuse(&object("b"), sent, false));
         }
-        suspects.answered(BackendId(1), 50, [object("c")].iter());
+        suspects.answered(BackendId(1), 50, [object("c")].into_iter());
         assert!(!suspects.accuse(&object("a"), 101, false), "what was under way before says nothing");
     }
 
@@ -82,7 +82,7 @@ mod tests {
         assert!(!suspects.accuse(&object("poison"), 2, false), "nobody can tell yet");
         suspects.answered(BackendId(2), 3, std::iter::empty());
         assert!(!suspects.accuse(&object("poison"), 4, false), "another store says nothing");
-        suspects.answered(BackendId(1), 5, [object("a")].iter());
+        suspects.answered(BackendId(1), 5, [object("a")].into_iter());
         assert!(suspects.accuse(&object("poison"), 6, false));
         assert!(!suspects.accuse(&object("poison"), 7, false), "nothing was answered since");
         assert!(suspects.accuse(&object("poison"), 7, true), "but another question");
@@ -90,7 +90,7 @@ mod tests {
         for key in ["x", "y", "z", "x", "y", "z"] {
             assert!(!suspects.accuse(&object(key), 7, true), "the store deletes nothing");
         }
-        suspects.answered(BackendId(1), 8, ["poison", "new", "x", "y", "z"].map(object).iter());
+        suspects.answered(BackendId(1), 8, ["poison", "new", "x", "y", "z"].map(object).into_iter());
         assert!(suspects.is_empty() && !suspects.contains(&object("poison")));
     }
 }

@@ -3,10 +3,9 @@
 use std::str::FromStr;
 
 /// What a deletion removes in a bucket that keeps versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Versions {
     /// What the key means now; the store keeps the bytes behind a marker.
-    #[default]
     Current,
     /// Every version and marker of the key, and its unfinished uploads.
     All,
@@ -53,7 +52,7 @@ pub struct Listed {
 }
 
 /// A page of a listing, whose keys begin with what was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     pub listed: Vec<Listed>,
     /// Where the next page begins.

@@ -100,13 +100,15 @@ impl Client {
 
     /// Whether the store has an answer about a key that cannot be there.
     async fn answers_others(&self, job: &Job) -> bool {
-        let ask = async || {
-            let probe = request::probe(&job.backend, &job.request, fastrand::u128(..), None)?;
-            let signed = self.sign(&job.backend, request::head(&probe)).await?;
-            self.exchange(signed, String::new(), Limit::of(1)).await
-        };
+        let Ok(probe) = request::probe(&job.backend, &job.request, fastrand::u128(..), None) else { return false };
         // A refusal may be everybody's.
-        ask().await.is_ok_and(|answer| matches!(answer.status, 200 | 404))
+        self.ask(&job.backend, request::head(&probe)).await.is_ok_and(|answer| matches!(answer.status, 200 | 404))
+    }
+
+    /// Sends a question: it has no body, and changes nothing, so that it is never too late for it.
+    pub(super) async fn ask(&self, backend: &Arc<Backend>, unsigned: request::Unsigned) -> Result<Exchanged, Fault> {
+        let signed = self.sign(backend, unsigned).await?;
+        self.exchange(signed, String::new(), Limit::of(1)).await
     }
 
     async fn deliver(&self, job: &Job) -> Result<Sent, Fault> {

@@ -9,7 +9,7 @@ use crate::domain::backend::Backend;
 use crate::domain::batch::{Request, Target};
 
 use super::answer::{KeyAnswer, Verdict, now_us};
-use super::client::{Client, Exchanged, Limit};
+use super::client::{Client, Exchanged};
 use super::fault::{Fault, FaultKind};
 use super::request::{self, Unsigned};
 
@@ -64,8 +64,7 @@ impl Client {
 
     /// The lock of what a request would delete, if there is one and the store shows it.
     pub(super) async fn lock(&self, backend: &Arc<Backend>, unsigned: &Unsigned) -> Option<Verdict> {
-        let signed = self.sign(backend, request::head(unsigned)).await.ok()?;
-        let Exchanged { status, headers, .. } = self.exchange(signed, String::new(), Limit::of(1)).await.ok()?;
+        let Exchanged { status, headers, .. } = self.ask(backend, request::head(unsigned)).await.ok()?;
         (status == 200).then(|| locked(&headers, now_us())).flatten()
     }
 }

@@ -116,16 +116,17 @@ pub fn list(backend: &Backend, bucket: &str, key: &str, kept: Kept, from: Option
     Ok(Unsigned { method: Method::GET, url, body: String::new(), content_md5: None, condition: None })
 }
 
-/// The same request about one version or upload of the object.
+/// The same request about one version or upload of the object: it is the one that is meant, and no store takes a condition
+/// beside it.
 pub fn about(unsigned: &Unsigned, kept: Kept, id: &str) -> Unsigned {
-    let mut unsigned = unsigned.clone();
+    let mut unsigned = Unsigned { condition: None, ..unsigned.clone() };
     unsigned.url.set_query(Some(&format!("{}={}", kept.names().1, utf8_percent_encode(id, QUERY))));
     unsigned
 }
 
-/// The same question without the deletion.
+/// A question about what the request would delete, whatever version that is.
 pub fn head(unsigned: &Unsigned) -> Unsigned {
-    Unsigned { method: Method::HEAD, ..unsigned.clone() }
+    Unsigned { method: Method::HEAD, condition: None, ..unsigned.clone() }
 }
 
 /// Deletes a key that cannot be there, next to the object's: it changes nothing.

@@ -12,7 +12,7 @@ use crate::domain::batch::Request;
 use crate::domain::verify::{Honour, Reply, Verify, honours};
 
 use super::answer::{self, Look};
-use super::client::{Client, Exchanged, Limit};
+use super::client::{Client, Exchanged};
 use super::fault::{Fault, fault};
 use super::request::{self, Condition, Unsigned};
 use super::xml::{self, StoreError, Xml};
@@ -41,8 +41,7 @@ impl Client {
         unsigned: &Unsigned,
         captured_us: i64,
     ) -> Result<Look, Fault> {
-        let signed = self.sign(backend, request::head(unsigned)).await?;
-        let Exchanged { status, headers, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
+        let Exchanged { status, headers, .. } = self.ask(backend, request::head(unsigned)).await?;
         let since_us = answer::now_us().saturating_sub(captured_us);
         match status {
             200 => Ok(answer::look(&headers, since_us)),
@@ -81,8 +80,8 @@ impl Client {
     async fn probe(&self, backend: &Arc<Backend>, request: &Request) -> Result<Honour, Fault> {
         let chance = fastrand::u128(..);
         let ask = async |condition| {
-            let signed = self.sign(backend, request::probe(backend, request, chance, condition)?).await?;
-            let Exchanged { status, body, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
+            let probe = request::probe(backend, request, chance, condition)?;
+            let Exchanged { status, body, .. } = self.ask(backend, probe).await?;
             let code = match xml::parse(&body) {
                 Ok(Xml::Error(error)) => error.code,
                 _ => String::new(),

@@ -39,7 +39,7 @@ struct Progress {
 }
 
 /// What became of what is listed.
-enum Listing {
+enum Cleared {
     /// The store has no such listing.
     Unsupported,
     /// It does not let go of something.
@@ -63,36 +63,26 @@ impl Client {
 
     async fn delete_all(&self, job: &Job, unsigned: &Unsigned, progress: &mut Progress) -> Result<Verdict, Fault> {
         let verdict = match self.delete_listed(job, unsigned, Kept::Versions, progress).await? {
-            Listing::Unsupported => self.delete_one(job, unsigned.clone()).await?,
-            Listing::Kept(verdict) => return Ok(verdict),
-            Listing::Done if progress.deleted > 0 => Verdict::Deleted,
-            Listing::Done if progress.is_dateless => return Ok(dateless()),
-            Listing::Done if progress.is_there => Verdict::Superseded,
-            Listing::Done => self.delete_unlisted(job, unsigned).await?,
+            Cleared::Unsupported => self.delete_one(job, unsigned.clone()).await?,
+            Cleared::Kept(verdict) => return Ok(verdict),
+            Cleared::Done if progress.deleted > 0 => Verdict::Deleted,
+            Cleared::Done if progress.is_dateless => return Ok(dateless()),
+            Cleared::Done if progress.is_there => Verdict::Superseded,
+            Cleared::Done => self.delete_unlisted(job, unsigned).await?,
         };
         Ok(match self.delete_listed(job, unsigned, Kept::Uploads, progress).await? {
-            Listing::Kept(kept) => kept,
-            Listing::Unsupported | Listing::Done => verdict,
+            Cleared::Kept(kept) => kept,
+            Cleared::Unsupported | Cleared::Done => verdict,
         })
     }
 
     /// One that the listing does not show: some leave out what was written before there were versions.
     async fn delete_unlisted(&self, job: &Job, unsigned: &Unsigned) -> Result<Verdict, Fault> {
-        let plain = Unsigned { condition: None, ..unsigned.clone() };
-        let signed = self.sign(&job.backend, request::head(&plain)).await?;
-        let Exchanged { status, headers, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
-        match (status, job.backend.versions) {
-            (200, Versions::Captured) => {
-                match answer::look(&headers, now_us().saturating_sub(job.captured_us)) {
-                    Look::Newer => return Ok(Verdict::Superseded),
-                    Look::Dateless => return Ok(dateless()),
-                    Look::Same { .. } | Look::Absent => {}
-                }
-                self.delete_one(job, unsigned.clone()).await
-            }
-            (200, _) => self.delete_one(job, unsigned.clone()).await,
-            (404, _) => Ok(Verdict::Absent),
-            (status, _) => Err(refused(fault(status, &StoreError::default(), &headers, false))),
+        match (self.look(&job.backend, unsigned, job.captured_us).await?, job.backend.versions) {
+            (Look::Absent, _) => Ok(Verdict::Absent),
+            (Look::Newer, Versions::Captured) => Ok(Verdict::Superseded),
+            (Look::Dateless, Versions::Captured) => Ok(dateless()),
+            _ => self.delete_one(job, unsigned.clone()).await,
         }
     }
 
@@ -104,14 +94,12 @@ impl Client {
         unsigned: &Unsigned,
         kept: Kept,
         progress: &mut Progress,
-    ) -> Result<Listing, Fault> {
+    ) -> Result<Cleared, Fault> {
         let key = job.request.targets().first().map(|target| target.key.as_str()).unwrap_or_default();
-        // A version that is named is the one that is meant: no store takes a condition beside it.
-        let plain = Unsigned { condition: None, ..unsigned.clone() };
         let (mut latest, mut from) = (None, None);
         for _ in 0..MOST_PAGES {
             let Some(page) = self.page(job, key, kept, from.as_ref()).await? else {
-                return if from.is_none() { Ok(Listing::Unsupported) } else { Err(endless()) };
+                return if from.is_none() { Ok(Cleared::Unsupported) } else { Err(endless()) };
             };
             // By the clock of the answer that tells how old they are.
             let captured_ago_us = now_us().saturating_sub(job.captured_us);
@@ -130,12 +118,12 @@ impl Client {
                 let newest = doomed.remove(place);
                 doomed.extend(latest.replace(newest));
             }
-            if let Some(verdict) = self.delete_each(job, &plain, kept, doomed, progress).await? {
-                return Ok(Listing::Kept(verdict));
+            if let Some(verdict) = self.delete_each(job, unsigned, kept, doomed, progress).await? {
+                return Ok(Cleared::Kept(verdict));
             }
             if !page.may_go_on(key) {
-                let last = self.delete_each(job, &plain, kept, latest.into_iter().collect(), progress).await?;
-                return Ok(last.map_or(Listing::Done, Listing::Kept));
+                let last = self.delete_each(job, unsigned, kept, latest.into_iter().collect(), progress).await?;
+                return Ok(last.map_or(Cleared::Done, Cleared::Kept));
             }
             if page.next == from {
                 break;
@@ -149,13 +137,13 @@ impl Client {
     async fn delete_each(
         &self,
         job: &Job,
-        plain: &Unsigned,
+        unsigned: &Unsigned,
         kept: Kept,
         doomed: Vec<String>,
         progress: &mut Progress,
     ) -> Result<Option<Verdict>, Fault> {
         for id in doomed.iter().rev() {
-            let about = request::about(plain, kept, id);
+            let about = request::about(unsigned, kept, id);
             match self.delete_one(job, about.clone()).await {
                 Ok(Verdict::Deleted | Verdict::Marked | Verdict::Absent) => progress.deleted += 1,
                 Ok(verdict) => return Ok(Some(verdict)),

@@ -38,7 +38,7 @@ pub struct Circuits {
 }
 
 impl Circuits {
-    /// A request failed as a whole. The backend is held if `needs_person`, else it rests: for `jitter` (0.5 to 1) of the wait,
+    /// A request failed as a whole. The backend is held if that needs a person, else it rests: for `jitter` (0.5 to 1) of the wait,
     /// so that not everybody comes back at the same moment.
     pub fn fail(&mut self, backend: BackendId, fault: &Fault, jitter: f64, now: Instant) -> Opened {
         let before = self.open.get(&backend);

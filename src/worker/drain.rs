@@ -11,7 +11,7 @@ mod flight;
 mod lane;
 mod look;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -100,8 +100,6 @@ pub struct Drain {
     lanes: HashMap<BackendId, Lane>,
     circuits: Circuits,
     suspects: Suspects,
-    /// Backends that refused DeleteObjects as such, where that could not be written down.
-    singles_only: HashSet<BackendId>,
     /// Something was not claimed because its backend had no room.
     has_left_out: bool,
     /// Something was left again because too much waits for its backend.
@@ -147,7 +145,6 @@ impl Drain {
             lanes: HashMap::new(),
             circuits: Circuits::default(),
             suspects: Suspects::default(),
-            singles_only: HashSet::new(),
             has_left_out: false,
             is_crowded: false,
             guard: Guard::default(),
@@ -191,7 +188,7 @@ impl Drain {
         }
         self.io.forget_credentials();
         self.circuits.forgive(Instant::now());
-        self.singles_only.clear();
+        self.lanes.values_mut().for_each(|lane| lane.singles_only = false);
         self.look_now = true;
     }
 

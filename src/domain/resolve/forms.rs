@@ -1,5 +1,7 @@
 //! Finding the rows that may name an object, and telling which of them do.
 
+use std::borrow::Cow;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Namespace, resolve};
@@ -30,20 +32,18 @@ impl Prints {
 
 /// Fingerprints of an object.
 pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
-    let as_it_is = |prefix: &str| prefix.to_owned();
-    let mut placed = placed(object, &object.key, namespace, as_it_is);
-    // A key with two slashes in front reads like a host.
-    let path = fold::path(&object.key);
+    let mut placed = placed(object, &object.key, namespace, |prefix| prefix);
     if namespace.may_keep_files(object.backend) {
+        let path = fold::path(&object.key);
+        // A key with two slashes in front reads like a host.
         let behind_blanks = path.trim_start_matches(|letter: char| letter == '/' || letter.is_whitespace());
         placed.extend([&path, behind_blanks].map(|path| fingerprint(&format!("//{path}"))));
         if path != object.key || namespace.locations_of(object).any(|location| !location.key_prefix.is_empty()) {
             placed.extend((path != object.key).then(|| fingerprint(&path)));
-            let as_path = |prefix: &str| match fold::path(prefix) {
-                path if path.is_empty() => path,
-                path => path + "/",
-            };
-            placed.extend(self::placed(object, &path, namespace, as_path));
+            placed.extend(self::placed(object, &path, namespace, |prefix| match fold::path(&prefix) {
+                path if path.is_empty() => Cow::Owned(path),
+                path => Cow::Owned(path + "/"),
+            }));
         }
     }
     placed.sort_unstable();
@@ -52,11 +52,16 @@ pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
 }
 
 /// Of bucket and key, and of URLs; `read` says how a location's prefix is compared with the key.
-fn placed(object: &Object, key: &str, namespace: &Namespace, read: impl Fn(&str) -> String) -> Vec<i64> {
+fn placed(
+    object: &Object,
+    key: &str,
+    namespace: &Namespace,
+    read: impl for<'a> Fn(Cow<'a, str>) -> Cow<'a, str>,
+) -> Vec<i64> {
     let mut placed = vec![fingerprint(&format!("s3://{}/{key}", object.bucket))];
     for location in namespace.locations_of(object) {
-        let prefix = read(&namespace.canonical_key(object.backend, &location.key_prefix));
-        if let Some(rest) = key.strip_prefix(prefix.as_str()) {
+        let prefix = read(namespace.canonical_key(object.backend, &location.key_prefix));
+        if let Some(rest) = key.strip_prefix(prefix.as_ref()) {
             placed.push(fingerprint(&format!("//{}{}", location.base.prefix(), utf8_percent_encode(rest, STRICT))));
         }
     }

@@ -6,7 +6,6 @@ use pgrx::prelude::*;
 
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
-use crate::domain::object::Object;
 use crate::domain::verify::Honour;
 use crate::pg::transaction;
 use crate::s3::answer::{KeyAnswer, Verdict};
@@ -40,8 +39,7 @@ impl Drain {
         if is_marked && planned.backend.keeps_versions.is_none() {
             self.learned(&planned.backend, Ability::KeepsVersions, true);
         }
-        let spoken_of: Vec<Object> = planned.objects().collect();
-        self.suspects.answered(id, request, spoken_of.iter());
+        self.suspects.answered(id, request, planned.objects());
     }
 
     /// Takes note of a fault that asks for another plan, and says what it amounts to.
@@ -51,7 +49,7 @@ impl Drain {
             FaultKind::BatchRefused => self.lane(id).pace.shrink(planned.places.len()),
             FaultKind::BatchSilent => self.lane(id).pace.shrink(1),
             FaultKind::BatchUnsupported if !self.learned(&planned.backend, Ability::TakesBatches, false) => {
-                self.singles_only.insert(id);
+                self.lane(id).singles_only = true;
             }
             // Who has deleted something on the way gets on.
             FaultKind::Stale if fault.is_refusal => {

@@ -23,16 +23,30 @@ pub(super) struct Lane {
     pub rate: Option<u32>,
     /// Requests in a row that were too late to be sent.
     pub stale: u32,
+    /// It refused DeleteObjects as such, and that could not be written down.
+    pub singles_only: bool,
 }
 
 impl Lane {
     fn new() -> Self {
-        Self { pace: Pace::new(ceiling()), window: LARGEST_WINDOW, opens_at: None, rate: None, stale: 0 }
+        Self {
+            pace: Pace::new(ceiling()),
+            window: LARGEST_WINDOW,
+            opens_at: None,
+            rate: None,
+            stale: 0,
+            singles_only: false,
+        }
     }
 
     /// What was asked about could not be sent in time.
     pub fn narrow(&mut self) {
         self.window = (self.window / 2).max(SMALLEST_WINDOW);
+    }
+
+    /// It could.
+    pub fn widen(&mut self) {
+        self.window = (self.window * 2).min(LARGEST_WINDOW);
     }
 
     /// Whether its backend has got all that it may get for now.
@@ -47,11 +61,6 @@ impl Lane {
             let takes = Duration::from_secs(1) * objects / rate.max(1);
             self.opens_at = Some(self.opens_at.map_or(now, |at| at.max(now)) + takes);
         }
-    }
-
-    /// It could.
-    pub fn widen(&mut self) {
-        self.window = (self.window * 2).min(LARGEST_WINDOW);
     }
 }
 
@@ -111,9 +120,9 @@ impl Drain {
 
     /// What one request to the backend may carry.
     pub(super) fn limits(&mut self, backend: &Backend) -> Limits {
-        let id = backend.id;
-        let mut limits = Limits::of(backend, self.lane(id).pace.keys(ceiling()));
-        limits.has_batches &= !self.singles_only.contains(&id);
+        let lane = self.lane(backend.id);
+        let mut limits = Limits::of(backend, lane.pace.keys(ceiling()));
+        limits.has_batches &= !lane.singles_only;
         limits
     }
 }
