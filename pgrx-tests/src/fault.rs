@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+
+use crate::listen::Server;
 
 mod answer;
 mod rules;
@@ -62,7 +64,7 @@ impl Request {
 
 /// The server.
 pub struct FaultServer {
-    address: SocketAddr,
+    server: Server,
     shared: Arc<Shared>,
 }
 
@@ -95,31 +97,20 @@ struct State {
 impl FaultServer {
     /// Listens on loopback; answers like a healthy server until it is told otherwise.
     pub fn start() -> Result<FaultServer> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
         let shared = Arc::new(Shared::default());
-        let (of_listener, host) = (Arc::clone(&shared), address.to_string());
-        thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                if of_listener.state().ended {
-                    return;
-                }
-                let (shared, host) = (Arc::clone(&of_listener), host.clone());
-                // A client that hangs up ends its own connection only.
-                thread::spawn(move || shared.converse(socket, &host).ok());
-            }
-        });
-        Ok(FaultServer { address, shared })
+        let of_connections = Arc::clone(&shared);
+        let server = Server::start(move |socket| of_connections.converse(socket))?;
+        Ok(FaultServer { server, shared })
     }
 
     /// The URL that clients use.
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.endpoint()
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
     /// Plays this answer once, after the ones given before.
@@ -202,8 +193,6 @@ impl Drop for FaultServer {
     fn drop(&mut self) {
         self.shared.state().ended = true;
         self.shared.changed.notify_all();
-        // The listener looks at `ended` when somebody calls.
-        let _ = TcpStream::connect(self.address);
         let violations = std::mem::take(&mut self.shared.state().violations);
         // A scenario that has failed tells its own story.
         assert!(thread::panicking() || violations.is_empty(), "{}", violations.join("\n"));
@@ -215,13 +204,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn converse(&self, socket: TcpStream, host: &str) -> std::io::Result<()> {
+    fn converse(&self, socket: TcpStream) -> std::io::Result<()> {
         socket.set_nodelay(true)?;
+        let host = socket.local_addr()?.to_string();
         let mut reader = BufReader::new(socket.try_clone()?);
         let mut writer = socket;
         while let Some(request) = read_request(&mut reader)? {
             let is_head = request.method == "HEAD";
-            let answer = self.record(request, host);
+            let answer = self.record(request, &host);
             drop(self.changed.wait_while(self.state(), |state| state.held && !state.ended));
             if !answer.delay.is_zero() {
                 thread::park_timeout(answer.delay);

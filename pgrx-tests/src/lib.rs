@@ -9,6 +9,7 @@ pub mod benchmarks;
 pub mod cluster;
 pub mod database;
 pub mod fault;
+pub mod listen;
 pub mod process;
 pub mod proxy;
 pub mod scenario;

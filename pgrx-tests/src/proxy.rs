@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
+
+use crate::listen::Server;
 
 /// One request in so many gets a fault.
 const ONE_IN: u32 = 8;
@@ -47,14 +49,13 @@ const FAULTS: [Fault; 8] = [
 
 /// The proxy.
 pub struct Proxy {
-    address: SocketAddr,
+    server: Server,
     shared: Arc<Shared>,
 }
 
 struct Shared {
     store: SocketAddr,
     is_faulty: AtomicBool,
-    has_ended: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -68,32 +69,16 @@ impl Proxy {
     /// Listens on loopback in front of the store at this endpoint; faulty from the start.
     pub fn start(endpoint: &str, seed: u64) -> Result<Proxy> {
         let store = endpoint.strip_prefix("http://").context("the store speaks plain HTTP")?.parse()?;
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
         let state = State { rng: Rng::with_seed(seed), requests: 0, faults: BTreeMap::new() };
-        let shared = Arc::new(Shared {
-            store,
-            is_faulty: AtomicBool::new(true),
-            has_ended: AtomicBool::new(false),
-            state: Mutex::new(state),
-        });
-        let of_listener = Arc::clone(&shared);
-        thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                if of_listener.has_ended.load(Ordering::Relaxed) {
-                    return;
-                }
-                let shared = Arc::clone(&of_listener);
-                // A client that hangs up ends its own connection only.
-                thread::spawn(move || shared.pass(socket).ok());
-            }
-        });
-        Ok(Proxy { address, shared })
+        let shared = Arc::new(Shared { store, is_faulty: AtomicBool::new(true), state: Mutex::new(state) });
+        let of_connections = Arc::clone(&shared);
+        let server = Server::start(move |socket| of_connections.pass(socket))?;
+        Ok(Proxy { server, shared })
     }
 
     /// The URL that clients use.
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.endpoint()
     }
 
     /// Passes everything on from now on.
@@ -105,14 +90,6 @@ impl Proxy {
     pub fn tally(&self) -> (u64, BTreeMap<String, u64>) {
         let state = self.shared.state();
         (state.requests, state.faults.clone())
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.shared.has_ended.store(true, Ordering::Relaxed);
-        // The listener looks at `has_ended` when somebody calls.
-        let _ = TcpStream::connect(self.address);
     }
 }
 

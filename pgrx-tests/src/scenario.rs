@@ -154,6 +154,15 @@ impl Reaper {
         Reaper::begin(None, "bucket".to_owned(), &server.endpoint(), "minio", conf)
     }
 
+    /// A scripted server, and a cluster that faces it, armed, with an empty table of images.
+    pub fn armed_facing(conf: &str) -> Result<(FaultServer, Reaper)> {
+        let server = FaultServer::start()?;
+        let mut reaper = Reaper::facing(&server, conf)?;
+        reaper.images()?;
+        reaper.arm()?;
+        Ok((server, reaper))
+    }
+
     fn begin(store: Option<Arc<Store>>, bucket: String, endpoint: &str, kind: &str, conf: &str) -> Result<Reaper> {
         let cluster = Cluster::start(&format!("{PRELOADED}{conf}"))?;
         write_credentials(&cluster, SECRET_KEY)?;

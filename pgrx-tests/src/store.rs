@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use rusty_s3::actions::{ListObjectsV2, S3Action};
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use ureq::Agent;
 
-use crate::process::Process;
+use crate::process::{Plan, Process};
 use crate::wait;
 
 mod embedded;
@@ -140,7 +141,7 @@ impl Store {
     }
 
     /// Where its data is.
-    pub fn directory(&self) -> &std::path::Path {
+    pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
@@ -264,6 +265,12 @@ impl Contents<'_> {
             }
         }
     }
+}
+
+/// Starts a server program over a directory, which goes with it.
+fn serve(command: &[&str], environment: &[(&str, &str)], directory: &Path, keep: bool) -> Result<Process> {
+    let log = directory.join("server.log");
+    Process::start(&Plan { command, environment, account: None, stop: "KILL", log: &log, scrap: Some(directory), keep })
 }
 
 type Answer = ureq::http::Response<ureq::Body>;

@@ -8,17 +8,9 @@ use storage_reaper_tests::wait;
 const IMPATIENT: &str =
     "storage_reaper.retry_base = '1s'\nstorage_reaper.retry_max = '1s'\nstorage_reaper.max_attempts = 2\n";
 
-fn facing(conf: &str) -> Result<(FaultServer, Reaper)> {
-    let server = FaultServer::start()?;
-    let mut reaper = Reaper::facing(&server, conf)?;
-    reaper.images()?;
-    reaper.arm()?;
-    Ok((server, reaper))
-}
-
 #[test]
 fn requests_carry_secrets_in_the_url_or_checksums_that_stores_refuse() -> Result<()> {
-    let (server, mut reaper) = facing("")?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     reaper.add_images(&["a", "b", "c d"])?;
     reaper.db.run("DELETE FROM image WHERE id < 3")?;
     reaper.until_drained()?;
@@ -48,7 +40,7 @@ fn requests_carry_secrets_in_the_url_or_checksums_that_stores_refuse() -> Result
 
 #[test]
 fn an_empty_key_becomes_a_request_for_the_bucket() -> Result<()> {
-    let (server, mut reaper) = facing("")?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     let doubtful = ["/", "s3://bucket", "s3://bucket/", "..", ".", "../bucket", "a/../..", "\u{1}", "\u{1}/.."];
     reaper.add_images(&doubtful)?;
     reaper.db.run("INSERT INTO image (url) VALUES (NULL), (''), ('  '); DELETE FROM image")?;
@@ -63,7 +55,7 @@ fn an_empty_key_becomes_a_request_for_the_bucket() -> Result<()> {
 
 #[test]
 fn a_key_that_the_answer_does_not_name_is_taken_for_done() -> Result<()> {
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.add_images(&["named", "unnamed"])?;
     server.answer_next(Answer::result("<Deleted><Key>named</Key></Deleted>"));
     reaper.db.run("DELETE FROM image")?;
@@ -75,7 +67,7 @@ fn a_key_that_the_answer_does_not_name_is_taken_for_done() -> Result<()> {
 
 #[test]
 fn an_answer_that_breaks_off_is_taken_for_done() -> Result<()> {
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.add_images(&["a", "b"])?;
     server.answer_next(Answer::of(200, "<DeleteResult><Deleted><Key>a</Key></Deleted><Deleted><Key>b</Key></Deleted>"));
     server.answer_next(Answer::of(200, "<html><body>Welcome to the hotel's network</body></html>"));
@@ -90,7 +82,7 @@ fn an_answer_that_breaks_off_is_taken_for_done() -> Result<()> {
 
 #[test]
 fn one_refused_key_stops_its_batch_or_is_lost() -> Result<()> {
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.add_images(&["good", "locked", "fine"])?;
     let refused = "<Error><Key>locked</Key><Code>AccessDenied</Code><Message>not yours</Message></Error>";
     server.answer_next(Answer::result(&format!(
@@ -107,7 +99,7 @@ fn one_refused_key_stops_its_batch_or_is_lost() -> Result<()> {
 
 #[test]
 fn throttling_uses_up_attempts() -> Result<()> {
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.add_images(&["a", "b"])?;
     for _ in 0..4 {
         server.answer_next(Answer::error(503, "SlowDown"));
@@ -120,7 +112,7 @@ fn throttling_uses_up_attempts() -> Result<()> {
 
 #[test]
 fn a_missing_bucket_is_taken_for_missing_objects() -> Result<()> {
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.add_images(&["a"])?;
     server.answer_always(Some(Answer::error(404, "NoSuchBucket")));
     reaper.db.run("DELETE FROM image")?;
@@ -133,7 +125,7 @@ fn a_missing_bucket_is_taken_for_missing_objects() -> Result<()> {
 
 #[test]
 fn a_missing_object_is_taken_for_an_error() -> Result<()> {
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.add_images(&["a"])?;
     server.answer_next(Answer::error(404, "NoSuchKey"));
     reaper.db.run("DELETE FROM image")?;
@@ -145,7 +137,7 @@ fn a_missing_object_is_taken_for_an_error() -> Result<()> {
 #[test]
 fn a_redirect_takes_the_signature_elsewhere() -> Result<()> {
     let elsewhere = FaultServer::start()?;
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.add_images(&["a"])?;
     let location = format!("Location: {}/bucket/a", elsewhere.endpoint());
     server.answer_always(Some(Answer { headers: vec![location], ..Answer::error(307, "TemporaryRedirect") }));
@@ -157,7 +149,7 @@ fn a_redirect_takes_the_signature_elsewhere() -> Result<()> {
 
 #[test]
 fn a_poisoned_object_is_tried_for_ever_and_blocks_the_others() -> Result<()> {
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.add_images(&["poison"])?;
     server.answer_always(Some(Answer::result(
         "<Error><Key>poison</Key><Code>InternalError</Code><Message>no</Message></Error>",
@@ -176,7 +168,7 @@ fn a_poisoned_object_is_tried_for_ever_and_blocks_the_others() -> Result<()> {
 
 #[test]
 fn a_slow_store_holds_a_transaction_open_or_blocks_the_cluster() -> Result<()> {
-    let (server, mut reaper) = facing("storage_reaper.request_timeout = '10min'\n")?;
+    let (server, mut reaper) = Reaper::armed_facing("storage_reaper.request_timeout = '10min'\n")?;
     reaper.add_images(&["a"])?;
     server.hold();
     reaper.db.run("DELETE FROM image")?;
@@ -196,7 +188,7 @@ fn a_slow_store_holds_a_transaction_open_or_blocks_the_cluster() -> Result<()> {
 
 #[test]
 fn statements_that_wake_the_worker_wait_for_the_store() -> Result<()> {
-    let (server, mut reaper) = facing("storage_reaper.request_timeout = '10min'\n")?;
+    let (server, mut reaper) = Reaper::armed_facing("storage_reaper.request_timeout = '10min'\n")?;
     reaper.add_images(&["a", "b"])?;
     server.hold();
     reaper.db.run("DELETE FROM image WHERE id = 1")?;
@@ -209,7 +201,7 @@ fn statements_that_wake_the_worker_wait_for_the_store() -> Result<()> {
 
 #[test]
 fn a_store_that_takes_no_batches_is_asked_for_one_each_time() -> Result<()> {
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.add_images(&["a", "b"])?;
     server.answer_next(Answer::error(501, "NotImplemented"));
     reaper.db.run("DELETE FROM image")?;
@@ -236,7 +228,7 @@ fn a_store_that_takes_no_batches_is_asked_for_one_each_time() -> Result<()> {
 
 #[test]
 fn a_store_gets_more_at_once_than_it_was_promised() -> Result<()> {
-    let (server, mut reaper) = facing(IMPATIENT)?;
+    let (server, mut reaper) = Reaper::armed_facing(IMPATIENT)?;
     reaper.db.run("SELECT storage_reaper.alter_backend('media', rate_limit => 2)")?;
     reaper.add_images(&["a", "b", "c", "d", "e"])?;
     reaper.db.run("DELETE FROM image")?;

@@ -168,16 +168,8 @@ fn declare(reaper: &mut Reaper, server: &FaultServer, name: &str, keys: &[&str])
     reaper.db.run(&format!("INSERT INTO image (url) VALUES {}", rows.join(", ")))
 }
 
-fn facing(conf: &str) -> Result<(FaultServer, Reaper)> {
-    let server = FaultServer::start()?;
-    let mut reaper = Reaper::facing(&server, conf)?;
-    reaper.images()?;
-    reaper.arm()?;
-    Ok((server, reaper))
-}
-
 fn play(cases: &[Case]) -> Result<()> {
-    let (server, mut reaper) = facing(ONE_ATTEMPT)?;
+    let (server, mut reaper) = Reaper::armed_facing(ONE_ATTEMPT)?;
     for Case { name, replies, outcomes } in cases {
         let keys: Vec<&str> = outcomes.iter().map(|(key, _)| *key).collect();
         declare(&mut reaper, &server, name, &keys)?;
@@ -223,7 +215,7 @@ fn a_reply_to_a_single_deletion_settles_what_it_does_not_say() -> Result<()> {
 
 #[test]
 fn what_only_a_person_can_mend_uses_up_attempts() -> Result<()> {
-    let (server, mut reaper) = facing(ONE_ATTEMPT)?;
+    let (server, mut reaper) = Reaper::armed_facing(ONE_ATTEMPT)?;
     for (name, answer, _) in held() {
         declare(&mut reaper, &server, name, &["a", "b"])?;
         server.answer_always_about(name, Some(answer));
@@ -250,7 +242,7 @@ fn what_only_a_person_can_mend_uses_up_attempts() -> Result<()> {
 
 #[test]
 fn a_lock_with_an_end_uses_up_attempts() -> Result<()> {
-    let (server, mut reaper) = facing(ONE_ATTEMPT)?;
+    let (server, mut reaper) = Reaper::armed_facing(ONE_ATTEMPT)?;
     declare(&mut reaper, &server, "archive", &["a"])?;
     let until = Answer::of(200, "").with("x-amz-object-lock-retain-until-date: 2999-01-01T00:00:00Z");
     server.answer_about("archive", [Answer::error(403, "AccessDenied"), until]);
@@ -263,7 +255,7 @@ fn a_lock_with_an_end_uses_up_attempts() -> Result<()> {
 
 #[test]
 fn an_object_that_the_store_stumbles_over_stops_all_others() -> Result<()> {
-    let (server, mut reaper) = facing(ONE_ATTEMPT)?;
+    let (server, mut reaper) = Reaper::armed_facing(ONE_ATTEMPT)?;
     server.answer_naming("cursed", Answer::error(500, "InternalError"));
     declare(&mut reaper, &server, "shelf", &["a", "b", "c", "cursed", "d", "e", "f"])?;
     reaper.db.run("DELETE FROM image")?;
@@ -276,7 +268,7 @@ fn an_object_that_the_store_stumbles_over_stops_all_others() -> Result<()> {
 
 #[test]
 fn an_object_that_the_store_stumbles_over_holds_a_quiet_backend_for_ever() -> Result<()> {
-    let (server, mut reaper) = facing(ONE_ATTEMPT)?;
+    let (server, mut reaper) = Reaper::armed_facing(ONE_ATTEMPT)?;
     server.answer_naming("cursed", Answer::error(500, "InternalError"));
     declare(&mut reaper, &server, "shelf", &["cursed"])?;
     reaper.db.run("DELETE FROM image")?;
@@ -295,7 +287,7 @@ fn an_object_that_the_store_stumbles_over_holds_a_quiet_backend_for_ever() -> Re
 
 #[test]
 fn a_store_that_does_not_answer_stops_the_others() -> Result<()> {
-    let (server, mut reaper) = facing(
+    let (server, mut reaper) = Reaper::armed_facing(
         "storage_reaper.request_timeout = '10min'\nstorage_reaper.batch_size = 1\nstorage_reaper.concurrency = 4\n",
     )?;
     let keys: Vec<String> = (0..200).map(|n| format!("k{n}")).collect();

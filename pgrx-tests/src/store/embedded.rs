@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{ACCESS_KEY, SECRET_KEY};
-use crate::process::{Plan, Process};
+use super::{ACCESS_KEY, SECRET_KEY, serve};
+use crate::process::Process;
 
 /// Starts it over a directory.
 pub(super) fn launch(directory: &Path, port: u16, keep: bool) -> Result<Process> {
@@ -15,15 +15,7 @@ pub(super) fn launch(directory: &Path, port: u16, keep: bool) -> Result<Process>
     let objects = directory.join("objects");
     fs::create_dir_all(&objects)?;
     let address = format!("127.0.0.1:{port}");
-    Process::start(&Plan {
-        command: &[&program, &address, &objects.display().to_string(), ACCESS_KEY, SECRET_KEY],
-        environment: &[],
-        account: None,
-        stop: "KILL",
-        log: &directory.join("server.log"),
-        scrap: Some(directory),
-        keep,
-    })
+    serve(&[&program, &address, &objects.display().to_string(), ACCESS_KEY, SECRET_KEY], &[], directory, keep)
 }
 
 /// Cargo puts the program beside our own, or one directory above when we are a test.

@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use ureq::Agent;
 
-use crate::process::{Plan, Process};
+use super::serve;
+use crate::process::Process;
 
 /// What a request to its IAM looks like; it reads the service from it, and checks nothing before it is told to.
 const ASK_IAM: &str =
@@ -19,15 +20,7 @@ const POLICY: &str = "%7B%22Version%22%3A%222012-10-17%22%2C%22Statement%22%3A%5
 /// Starts it.
 pub(super) fn launch(directory: &Path, port: u16, keep: bool) -> Result<Process> {
     let moto = env::var("MOTO").context("MOTO is not set: run through make, or `. .ci/env` first")?;
-    Process::start(&Plan {
-        command: &[&moto, "-H", "127.0.0.1", "-p", &port.to_string()],
-        environment: &[],
-        account: None,
-        stop: "KILL",
-        log: &directory.join("server.log"),
-        scrap: Some(directory),
-        keep,
-    })
+    serve(&[&moto, "-H", "127.0.0.1", "-p", &port.to_string()], &[], directory, keep)
 }
 
 /// Makes a user, since its S3 knows only the keys that its IAM has drawn; returns access key and secret.

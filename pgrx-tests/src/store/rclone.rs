@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::{ACCESS_KEY, SECRET_KEY};
-use crate::process::{Plan, Process};
+use super::{ACCESS_KEY, SECRET_KEY, serve};
+use crate::process::Process;
 
 /// Starts it over a directory.
 pub(super) fn launch(directory: &Path, port: u16, keep: bool) -> Result<Process> {
@@ -30,13 +30,5 @@ pub(super) fn launch(directory: &Path, port: u16, keep: bool) -> Result<Process>
         &format!("{ACCESS_KEY},{SECRET_KEY}"),
         &data.display().to_string(),
     ];
-    Process::start(&Plan {
-        command: &command,
-        environment: &[],
-        account: None,
-        stop: "KILL",
-        log: &directory.join("server.log"),
-        scrap: Some(directory),
-        keep,
-    })
+    serve(&command, &[], directory, keep)
 }

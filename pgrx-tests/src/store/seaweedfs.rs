@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::{ACCESS_KEY, SECRET_KEY};
-use crate::process::{Plan, Process};
+use super::{ACCESS_KEY, SECRET_KEY, serve};
+use crate::process::Process;
 
 /// How many ports it needs.
 pub(super) const PORTS: usize = 8;
@@ -47,16 +47,8 @@ pub(super) fn launch(directory: &Path, ports: &[u16], keep: bool) -> Result<Proc
     command.extend([dir_flag.as_str(), config_flag.as_str(), sockets[0].as_str(), sockets[1].as_str()]);
     command.extend(port_flags.iter().map(String::as_str));
 
-    Process::start(&Plan {
-        command: &command,
-        // Each bucket gets volumes of its own; one is enough for a scenario.
-        environment: &[("WEED_MASTER_VOLUME_GROWTH_COPY_1", "1")],
-        account: None,
-        stop: "KILL",
-        log: &directory.join("server.log"),
-        scrap: Some(directory),
-        keep,
-    })
+    // Each bucket gets volumes of its own; one is enough for a scenario.
+    serve(&command, &[("WEED_MASTER_VOLUME_GROWTH_COPY_1", "1")], directory, keep)
 }
 
 fn identity() -> String {

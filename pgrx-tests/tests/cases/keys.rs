@@ -4,15 +4,6 @@ use anyhow::{Context, Result, ensure};
 use storage_reaper_tests::fault::{FaultServer, Request};
 use storage_reaper_tests::scenario::Reaper;
 
-/// A reaper in front of a scripted server, with `image` attached and armed.
-fn facing() -> Result<(FaultServer, Reaper)> {
-    let server = FaultServer::start()?;
-    let mut reaper = Reaper::facing(&server, "")?;
-    reaper.images()?;
-    reaper.arm()?;
-    Ok((server, reaper))
-}
-
 /// Deletes each key with a statement of its own, so that each travels alone.
 fn delete_one_by_one(reaper: &mut Reaper, keys: &[&str]) -> Result<()> {
     reaper.add_images(keys)?;
@@ -45,7 +36,7 @@ fn parked(reaper: &mut Reaper) -> Result<Vec<String>> {
 
 #[test]
 fn a_value_without_a_key_is_sent() -> Result<()> {
-    let (server, mut reaper) = facing()?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     reaper.db.run(
         "SELECT storage_reaper.create_backend('amazon', 'aws', 'https://s3.us-east-1.amazonaws.com', 'pictures');
          SELECT storage_reaper.create_location('https://cdn.example.test/', backend => 'media');
@@ -81,7 +72,7 @@ fn a_value_without_a_key_is_sent() -> Result<()> {
 
 #[test]
 fn a_dot_segment_walks_out_of_the_bucket() -> Result<()> {
-    let (server, mut reaper) = facing()?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     let walking = ["../other-bucket/secret.png", ".", "..", "a/./b", "a/../b", "x/..", "./x", "../"];
     delete_one_by_one(&mut reaper, &walking)?;
     ensure!(targets(&server).is_empty(), "{:?}", targets(&server));
@@ -96,7 +87,7 @@ fn a_dot_segment_walks_out_of_the_bucket() -> Result<()> {
 
 #[test]
 fn a_key_in_a_path_loses_or_gains_letters() -> Result<()> {
-    let (server, mut reaper) = facing()?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     let keys = [
         ("scan?1.dcm", "/bucket/scan%3F1.dcm"),
         ("seg#1.dcm", "/bucket/seg%231.dcm"),
@@ -121,7 +112,7 @@ fn a_key_in_a_path_loses_or_gains_letters() -> Result<()> {
 
 #[test]
 fn a_url_in_path_style_loses_a_slash() -> Result<()> {
-    let (server, mut reaper) = facing()?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     let url = format!("{}/bucket//foo", server.endpoint());
     delete_one_by_one(&mut reaper, &[&url])?;
     assert_eq!(targets(&server), ["/bucket//foo"]);
@@ -135,7 +126,7 @@ fn a_url_in_path_style_loses_a_slash() -> Result<()> {
 
 #[test]
 fn a_character_of_xml_breaks_a_batch_or_mixes_up_its_answer() -> Result<()> {
-    let (server, mut reaper) = facing()?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     let keys = ["\"q\"", "&lt;", "<Key></Key>", "]]>", "a&amp;b", "a&b", "a<b", "a>b", "it's", "q\"q"];
     reaper.add_images(&keys)?;
     reaper.db.run("DELETE FROM image")?;
@@ -150,7 +141,7 @@ fn a_character_of_xml_breaks_a_batch_or_mixes_up_its_answer() -> Result<()> {
 
 #[test]
 fn a_key_that_is_too_long_takes_its_batch_along() -> Result<()> {
-    let (server, mut reaper) = facing()?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     let (longest, too_long) = ("😀".repeat(256), "😀".repeat(257));
     reaper.add_images(&[longest.as_str(), too_long.as_str(), "mate.png"])?;
     reaper.db.run("DELETE FROM image")?;
@@ -174,7 +165,7 @@ fn two_spellings_of_a_letter_are_one_object_or_two() -> Result<()> {
     assert_eq!(reaper.objects()?, [decomposed, composed]);
     assert_eq!(reaper.tally()?, ["kept|1"]);
 
-    let (server, mut reaper) = facing()?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     reaper.db.run(
         "SELECT storage_reaper.create_backend('composing', 'r2', 'http://127.0.0.1:9', 'other', credentials => 'profile:media');
          SELECT storage_reaper.attach('image', 'url', backend => 'composing')",
@@ -189,7 +180,7 @@ fn two_spellings_of_a_letter_are_one_object_or_two() -> Result<()> {
 
 #[test]
 fn a_store_without_batches_gets_one() -> Result<()> {
-    let (server, mut reaper) = facing()?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     let endpoint = server.endpoint();
     reaper.db.run(&format!(
         "SELECT storage_reaper.create_backend('google', 'gcs', '{endpoint}', 'other', credentials => 'profile:media');
@@ -208,7 +199,7 @@ fn a_store_without_batches_gets_one() -> Result<()> {
 
 #[test]
 fn a_control_character_poisons_a_thousand_others() -> Result<()> {
-    let (server, mut reaper) = facing()?;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
     let mut keys: Vec<String> = (0..998).map(|number| format!("k{number}")).collect();
     keys.extend(["p/\u{10}\u{10}foo.jpg".to_owned(), "n\u{fffe}".to_owned()]);
     reaper.add_images(&keys)?;

@@ -2,17 +2,18 @@
 //! than its answer needs, so that it takes little of the machine from the worker.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use storage_reaper_tests::listen::Server;
 
 /// The server.
 pub struct Stub {
-    address: SocketAddr,
+    server: Server,
     shared: Arc<Shared>,
 }
 
@@ -20,46 +21,25 @@ struct Shared {
     latency: Duration,
     takes_batches: bool,
     objects: AtomicUsize,
-    ended: AtomicBool,
 }
 
 impl Stub {
     /// Listens on loopback.
     pub fn start(latency: Duration, takes_batches: bool) -> Result<Stub> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
-        let shared =
-            Arc::new(Shared { latency, takes_batches, objects: AtomicUsize::new(0), ended: AtomicBool::new(false) });
-        let of_listener = Arc::clone(&shared);
-        thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                if of_listener.ended.load(Ordering::Relaxed) {
-                    return;
-                }
-                let shared = Arc::clone(&of_listener);
-                // A client that hangs up ends its own connection only.
-                thread::spawn(move || shared.converse(socket).ok());
-            }
-        });
-        Ok(Stub { address, shared })
+        let shared = Arc::new(Shared { latency, takes_batches, objects: AtomicUsize::new(0) });
+        let of_connections = Arc::clone(&shared);
+        let server = Server::start(move |socket| of_connections.converse(socket))?;
+        Ok(Stub { server, shared })
     }
 
     /// The URL that clients use.
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.endpoint()
     }
 
     /// How many objects it was asked to delete so far, each as often as it was.
     pub fn objects(&self) -> usize {
         self.shared.objects.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Stub {
-    fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::Relaxed);
-        // The listener looks at `ended` when somebody calls.
-        let _ = TcpStream::connect(self.address);
     }
 }
 
