@@ -134,14 +134,13 @@ impl Namespace {
     }
 }
 
-/// Whether a key is below a prefix, as the backend's store takes it.
+/// Whether a key is below a prefix as it is written and, where the store may take steps in it, where it leads.
 fn is_within(backend: &Backend, key: &str, prefix: &str) -> bool {
-    if !backend.kind.profile().may_keep_files {
-        return key.starts_with(prefix);
-    }
-    // Where the key leads, whatever it begins with.
-    let (key, prefix) = (fold::path(key), fold::path(prefix));
-    prefix.is_empty() || key.strip_prefix(&prefix).is_some_and(|rest| rest.starts_with('/'))
+    let leads_there = || {
+        let (key, prefix) = (fold::path(key), fold::path(prefix));
+        prefix.is_empty() || key.strip_prefix(&prefix).is_some_and(|rest| rest.starts_with('/'))
+    };
+    key.starts_with(prefix) && (!backend.kind.profile().may_keep_files || leads_there())
 }
 
 /// Both addressing styles, whichever the requests use: rows may hold either.

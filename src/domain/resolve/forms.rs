@@ -85,7 +85,16 @@ pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backe
     };
     // Nobody's, as it stands; but a browser minds neither a user nor a trailing dot in front of the path, and takes a
     // backslash for a slash.
-    read(raw).or_else(|| plain_host(&plain(raw)).and_then(|text| read(&text))).unwrap_or(false)
+    let reading = read(raw).or_else(|| plain_host(&plain(raw)).and_then(|text| read(&text)));
+    reading.unwrap_or_else(|| names_its_file(raw, object, namespace))
+}
+
+/// Whether a text of bucket and key means the object's file, although the key does not begin as what is declared does.
+fn names_its_file(raw: &str, object: &Object, namespace: &Namespace) -> bool {
+    let place = raw.split_once("://").filter(|(scheme, _)| ["s3", "gs"].iter().any(|s| scheme.eq_ignore_ascii_case(s)));
+    let named = place.and_then(|(_, place)| place.split_once('/'));
+    namespace.may_keep_files(object.backend)
+        && named.is_some_and(|(bucket, key)| bucket == object.bucket && fold::path(key) == fold::path(&object.key))
 }
 
 /// The URL, if it is one, without a user, and without the dot that may end a host's name.

@@ -361,6 +361,18 @@ fn a_bucket_of_a_location_has_one_name_only() {
 }
 
 #[test]
+fn a_key_beside_the_declared_part_goes_or_its_row_keeps_nothing() {
+    let shared = vec![location("https://thumbs.example.com/", 1, "thumbs", "small/")];
+    let namespace = Namespace::new(vec![backend(1, Kind::Generic, "https://s3.example.com", "media")], shared);
+    let object = Object { backend: BackendId(1), bucket: "thumbs".into(), key: "small/a".into() };
+    for raw in ["s3://thumbs//small/a", "s3://thumbs/./small/a", "S3://thumbs/x/../small/a"] {
+        assert_eq!(resolve(raw, &namespace, None), Err(Reason::NotOwned), "{raw}");
+        assert!(may_name(raw, &object, &namespace, None), "{raw}");
+    }
+    assert_eq!(resolve("s3://thumbs/small/../b", &namespace, None), Err(Reason::NotOwned), "it leads out");
+}
+
+#[test]
 fn a_plus_sign_in_an_amazon_url_is_guessed() {
     let namespace = Namespace::new(vec![backend(1, Kind::Aws, "https://s3.eu-west-1.amazonaws.com", "media")], vec![]);
     let raw = "https://media.s3.amazonaws.com/my+cat.png";
