@@ -95,6 +95,10 @@ impl Found {
         // What is found again counts as well: it took its time.
         self.bytes += url.len();
         if has_path && !self.urls.contains(url) {
+            // Alone, a text that takes steps could be a key.
+            if url.starts_with("//") && url.contains("..") {
+                self.urls.insert(format!("https:{url}"));
+            }
             self.urls.insert(url.to_owned());
         }
     }

@@ -30,8 +30,14 @@ pub fn fold(raw: &str) -> String {
             let (bucket, key) = place.split_once('/').unwrap_or((place, ""));
             format!("s3:{bucket}/{}", steps(key))
         }
-        Split::Web { authority: "", path } => key(path),
-        Split::Web { authority, path } => web(authority, path),
+        Split::Web { authority, path } => web(authority, before_query(path)),
+        Split::Either { text } => {
+            let text = steps_of_files(text);
+            match at_path(&text) {
+                (authority, path) if authority.trim().is_empty() => key(path),
+                (authority, path) => web(authority, before_query(path)),
+            }
+        }
         Split::Key => key(&text),
     };
     if is_nfc(&folded) { folded } else { folded.nfc().collect() }
@@ -61,9 +67,25 @@ fn key(text: &str) -> String {
     row_id(&steps(text)).into_owned()
 }
 
-/// A key that no URL is: a file system merges slashes before it takes steps.
+/// A key that no URL is: a file system merges slashes before it takes steps, and knows no query.
 fn steps(key: &str) -> String {
-    slashes(&tidy(&slashes(key))).into_owned()
+    let key = slashes(key);
+    slashes(before_query(&take_steps(&key, 0))).into_owned()
+}
+
+/// What stands behind two slashes, as a file system reads it where it takes steps: they may lead out of what looks like a
+/// host. With a scheme it is a URL, and is read as the standard has it.
+fn steps_of_files(text: &str) -> Cow<'_, str> {
+    if !has_steps(text) {
+        return Cow::Borrowed(text);
+    }
+    let end = if text.ends_with('/') { "/" } else { "" };
+    Cow::Owned(without_steps(text.split('/').filter(|segment| !segment.is_empty()), 0) + end)
+}
+
+/// Authority and the rest.
+fn at_path(text: &str) -> (&str, &str) {
+    text.split_at(text.find(['/', '?', '#']).unwrap_or(text.len()))
 }
 
 /// With blanks for plus signs, which Amazon takes for them.
@@ -84,8 +106,10 @@ pub(super) fn plain(raw: &str) -> Cow<'_, str> {
 enum Split<'a> {
     /// `s3://bucket/key`, nothing decoded.
     Store { place: &'a str },
-    /// `http://`, `https://` or `//`.
+    /// `http://` or `https://`.
     Web { authority: &'a str, path: &'a str },
+    /// What follows `//`: a URL without its scheme, or a key that begins so.
+    Either { text: &'a str },
     /// Anything else.
     Key,
 }
@@ -95,11 +119,12 @@ fn split(text: &str) -> Split<'_> {
     if starts_with("s3://") || starts_with("gs://") {
         return Split::Store { place: &text["s3://".len()..] };
     }
-    let rest =
-        ["https://", "http://", "//"].iter().find(|scheme| starts_with(scheme)).map(|scheme| &text[scheme.len()..]);
-    match rest {
-        Some(rest) => {
-            let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if let Some(text) = text.strip_prefix("//") {
+        return Split::Either { text };
+    }
+    match ["https://", "http://"].iter().find(|scheme| starts_with(scheme)) {
+        Some(scheme) => {
+            let (authority, path) = at_path(&text[scheme.len()..]);
             Split::Web { authority, path }
         }
         None => Split::Key,
@@ -110,12 +135,11 @@ fn web(authority: &str, path: &str) -> String {
     let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_ascii_lowercase();
     let authority = [":443", ":80"].iter().find_map(|port| authority.strip_suffix(port)).unwrap_or(&authority);
     let authority = authority.strip_suffix('.').unwrap_or(authority).trim();
-    let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
     let path = percent_decode_str(path).decode_utf8_lossy();
     // What was escaped may be a control character, a backslash or a dot, too.
     let path = blank(&path);
     let path = plain(&path);
-    let path = tidy(&path);
+    let path = before_query(&take_steps(&path, usize::from(path.starts_with('/')))).to_owned();
     if let Some(host) = vendor::read(authority)
         && let Some((bucket, key)) = host.split(&path)
     {
@@ -127,7 +151,8 @@ fn web(authority: &str, path: &str) -> String {
 /// The key as a file system reads it: what two keys have in common that name one file.
 pub fn path(key: &str) -> String {
     let plain = key.replace('\\', "/");
-    take_steps(plain.split('/').filter(|segment| !segment.is_empty()), 0).nfc().collect()
+    let segments = plain.split('/').filter(|segment| !segment.is_empty());
+    without_steps(segments, 0).nfc().collect()
 }
 
 /// With one slash for several, and none at the ends; nor blanks, which were dropped there before.
@@ -139,19 +164,22 @@ fn slashes(path: &str) -> Cow<'_, str> {
     Cow::Owned(path.split('/').filter(|segment| !segment.is_empty()).collect::<Vec<_>>().join("/"))
 }
 
-/// Cut at a query or fragment, and without dot segments.
-fn tidy(path: &str) -> Cow<'_, str> {
-    let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
-    let path = path.trim_end_matches(char::is_whitespace);
-    if !path.split('/').any(|segment| segment == "." || segment == "..") {
-        return Cow::Borrowed(path);
-    }
-    let is_absolute = path.starts_with('/');
-    Cow::Owned(take_steps(path.split('/'), usize::from(is_absolute)))
+/// Cut at a query or fragment.
+fn before_query(path: &str) -> &str {
+    path[..path.find(['?', '#']).unwrap_or(path.len())].trim_end_matches(char::is_whitespace)
+}
+
+/// The path without dot segments.
+fn take_steps(path: &str, fixed: usize) -> Cow<'_, str> {
+    if has_steps(path) { Cow::Owned(without_steps(path.split('/'), fixed)) } else { Cow::Borrowed(path) }
+}
+
+fn has_steps(path: &str) -> bool {
+    path.split('/').any(|segment| segment == "." || segment == "..")
 }
 
 /// The segments without those that are steps, which never lead before the first `fixed` ones.
-fn take_steps<'a>(segments: impl Iterator<Item = &'a str>, fixed: usize) -> String {
+fn without_steps<'a>(segments: impl Iterator<Item = &'a str>, fixed: usize) -> String {
     let mut kept: Vec<&str> = Vec::new();
     for segment in segments {
         match segment {
