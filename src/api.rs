@@ -1,6 +1,7 @@
 //! The SQL functions. Each checks its arguments, calls one room, and converts errors once.
 
 pub mod backend;
+pub mod derive;
 pub mod discover;
 pub mod doctor;
 pub mod follow;

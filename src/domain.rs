@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod batch;
 pub mod breaker;
 pub mod credentials;
+pub mod derive;
 pub mod discover;
 pub mod document;
 pub mod embedded;

@@ -8,6 +8,7 @@ pub mod fault;
 #[cfg(test)]
 mod fuzz;
 pub mod io;
+pub mod list;
 mod lock;
 mod request;
 mod transport;

@@ -4,6 +4,7 @@ pub mod armed;
 pub mod backend;
 pub mod breaker;
 pub mod catalog;
+pub mod derivation;
 pub mod discover;
 pub mod doctor;
 pub mod document;

@@ -7,6 +7,7 @@ mod drain;
 mod guard;
 mod leader;
 mod library;
+mod offspring;
 mod settlement;
 
 use std::time::{Duration, Instant};

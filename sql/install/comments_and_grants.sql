@@ -12,6 +12,9 @@ COMMENT ON FUNCTION storage_reaper.detach(text) IS 'Takes capture off; what is q
 COMMENT ON FUNCTION storage_reaper.protect(regclass, text, text, boolean, text, text, boolean, text, text, text, text, text, boolean, boolean) IS
     'Declares a table or view whose rows keep the objects that they name, and are never asked to give one up. Called again it alters. Returns the name.';
 COMMENT ON FUNCTION storage_reaper.unprotect(text) IS 'Takes back what protect() declared.';
+COMMENT ON FUNCTION storage_reaper.derive(text, text, jsonb, boolean, integer) IS
+    'Declares what goes with the objects of a source: a template over the key, which with a slash at the end means all that lies below. Called again it alters.';
+COMMENT ON FUNCTION storage_reaper.underive(text, text) IS 'Takes back what derive() declared; what is queued stays queued.';
 COMMENT ON FUNCTION storage_reaper.enqueue(text[], text, interval) IS
     'Queues objects that the application names itself; returns how many.';
 COMMENT ON FUNCTION storage_reaper.cancel(text[], text) IS
@@ -62,4 +65,4 @@ GRANT EXECUTE ON FUNCTION storage_reaper.unpack(bytea), storage_reaper.preloaded
 GRANT EXECUTE ON FUNCTION storage_reaper.fingerprint(text), storage_reaper.fingerprints(text[]), storage_reaper.strings(jsonb),
     storage_reaper.strings(jsonb, text), storage_reaper.urls(text) TO PUBLIC;
 GRANT SELECT ON storage_reaper.status, storage_reaper.queue, storage_reaper.parked, storage_reaper.history, storage_reaper.outcomes,
-    storage_reaper.sources, storage_reaper.protections, storage_reaper.backends, storage_reaper.locations TO pg_monitor;
+    storage_reaper.sources, storage_reaper.protections, storage_reaper.derivations, storage_reaper.backends, storage_reaper.locations TO pg_monitor;

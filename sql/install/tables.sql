@@ -84,6 +84,22 @@ CREATE TABLE storage_reaper.source (
 CREATE UNIQUE INDEX source_name_key ON storage_reaper.source (name) WHERE detached_at IS NULL;
 COMMENT ON TABLE storage_reaper.source IS 'Private. Attached tables; a detached one stays while the queue and history name it. Read it through the view sources.';
 
+CREATE TABLE storage_reaper.derivation (
+    id          integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    source_id   integer NOT NULL,
+    -- Over the object's key; with a slash at the end, everything below goes.
+    template    text NOT NULL,
+    -- Sets of values for further names in it.
+    over        jsonb,
+    -- Whether what cannot be deleted waits for a person; else it is given up.
+    is_required boolean NOT NULL,
+    -- Below a prefix with more objects than this nothing is touched.
+    max_objects integer NOT NULL CHECK (max_objects > 0),
+    ended_at    timestamptz
+);
+CREATE UNIQUE INDEX derivation_key ON storage_reaper.derivation (source_id, template) WHERE ended_at IS NULL;
+COMMENT ON TABLE storage_reaper.derivation IS 'Private. What goes with the objects of a source; an ended one stays while the queue and history name it. Read it through the view derivations.';
+
 CREATE TABLE storage_reaper.covered (
     source_id integer NOT NULL REFERENCES storage_reaper.source,
     -- An oid, not regclass: what a restore brings back gets another one, and is looked up by names.
@@ -131,6 +147,10 @@ CREATE TABLE storage_reaper.entry (
     fault       text,
     -- By TRUNCATE or DROP: no row was left.
     whole       boolean NOT NULL,
+    -- By which rule its objects go with others; NULL for what was captured itself.
+    derivation_id integer,
+    -- Whether its locators are prefixes, and what lies below them has to be listed.
+    is_prefix   boolean,
     PRIMARY KEY (due_at, id)
 );
 -- The payload is compressed already.
@@ -196,7 +216,10 @@ CREATE TABLE storage_reaper.parked_object (
     payload     bytea,
     -- Within which prefix its row owns objects, and by which value rows share it.
     owns        text,
-    shares      text
+    shares      text,
+    -- As in the outbox.
+    derivation_id integer,
+    is_prefix   boolean
 );
 ALTER TABLE storage_reaper.parked_object ALTER COLUMN payload SET STORAGE EXTERNAL;
 COMMENT ON TABLE storage_reaper.parked_object IS 'Private. Objects set aside for a person; read it through the view parked.';
@@ -211,7 +234,8 @@ CREATE TABLE storage_reaper.settlement (
     objects     smallint NOT NULL,
     outcome     text NOT NULL,
     reason      text,
-    payload     bytea NOT NULL
+    payload     bytea NOT NULL,
+    derivation_id integer
 );
 ALTER TABLE storage_reaper.settlement ALTER COLUMN payload SET STORAGE EXTERNAL;
 CREATE INDEX settlement_settled_at_idx ON storage_reaper.settlement (settled_at);
@@ -223,6 +247,8 @@ SELECT pg_catalog.pg_extension_config_dump('storage_reaper.backend_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.location', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.source', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.source_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('storage_reaper.derivation', '');
+SELECT pg_catalog.pg_extension_config_dump('storage_reaper.derivation_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.arming', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.entry', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.entry_id', '');

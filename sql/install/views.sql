@@ -57,8 +57,15 @@ LEFT JOIN storage_reaper.backend b ON b.id = s.backend_id
 WHERE s.detached_at IS NULL AND NOT s.captures;
 COMMENT ON VIEW storage_reaper.protections IS 'Tables and views whose rows keep objects, see protect(); fault says what stops the reference check.';
 
+CREATE VIEW storage_reaper.derivations AS
+SELECT s.name AS source, d.template, d.over, d.is_required AS required, d.max_objects
+FROM storage_reaper.derivation d
+JOIN storage_reaper.source s ON s.id = d.source_id
+WHERE d.ended_at IS NULL AND s.detached_at IS NULL;
+COMMENT ON VIEW storage_reaper.derivations IS 'What goes with the objects of a source, see derive().';
+
 CREATE VIEW storage_reaper.queue AS
-SELECT e.id AS entry_id, s.name AS source, b.name AS backend, o.locator, o.row_id,
+SELECT e.id AS entry_id, s.name AS source, b.name AS backend, o.locator, o.row_id, d.template AS derived_by,
        e.captured_at, e.due_at, e.attempts::integer AS attempts,
        coalesce(e.fault, e.last_error) AS last_error,
        CASE
@@ -72,21 +79,25 @@ FROM storage_reaper.entry e
 CROSS JOIN (SELECT * FROM storage_reaper.arming_state LIMIT 1) a
 LEFT JOIN storage_reaper.source s ON s.id = e.source_id
 LEFT JOIN storage_reaper.backend b ON b.id = coalesce(e.backend_id, s.backend_id)
+LEFT JOIN storage_reaper.derivation d ON d.id = e.derivation_id
 CROSS JOIN LATERAL storage_reaper.unpack(e.payload) o;
 COMMENT ON VIEW storage_reaper.queue IS 'The outbox, a line an object. State: observed (nothing is deleted before arm()), paused, waiting (for due_at), held (see backends), due.';
 
 CREATE VIEW storage_reaper.parked AS
-SELECT p.id, s.name AS source, b.name AS backend, p.locator, p.row_id, p.reason, p.last_error, p.attempts, p.captured_at, p.parked_at
+SELECT p.id, s.name AS source, b.name AS backend, p.locator, p.row_id, d.template AS derived_by, p.reason, p.last_error, p.attempts, p.captured_at, p.parked_at
 FROM storage_reaper.parked_object p
 LEFT JOIN storage_reaper.source s ON s.id = p.source_id
-LEFT JOIN storage_reaper.backend b ON b.id = coalesce(p.backend_id, s.backend_id);
+LEFT JOIN storage_reaper.backend b ON b.id = coalesce(p.backend_id, s.backend_id)
+LEFT JOIN storage_reaper.derivation d ON d.id = p.derivation_id;
 COMMENT ON VIEW storage_reaper.parked IS 'Objects set aside for a person: see retry() and discard().';
 
 CREATE VIEW storage_reaper.history AS
-SELECT h.settled_at, s.name AS source, b.name AS backend, h.outcome, h.reason, o.locator, o.row_id, h.captured_at
+SELECT h.settled_at, s.name AS source, b.name AS backend, h.outcome, h.reason, o.locator, o.row_id, h.captured_at,
+       d.template AS derived_by
 FROM storage_reaper.settlement h
 LEFT JOIN storage_reaper.source s ON s.id = h.source_id
 LEFT JOIN storage_reaper.backend b ON b.id = coalesce(h.backend_id, s.backend_id)
+LEFT JOIN storage_reaper.derivation d ON d.id = h.derivation_id
 CROSS JOIN LATERAL storage_reaper.unpack(h.payload) o;
 COMMENT ON VIEW storage_reaper.history IS 'What became of every object, a line each, for storage_reaper.history_retention.';
 

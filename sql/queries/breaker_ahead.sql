@@ -3,6 +3,6 @@ SELECT s.id, (pg_catalog.date_part('epoch', e.captured_at) * 1000000)::bigint AS
 FROM storage_reaper.entry e
 JOIN storage_reaper.source s ON s.id = e.source_id
 WHERE e.due_at <= pg_catalog.clock_timestamp() + $1 * interval '1 microsecond'
-  AND s.held_since IS NULL AND e.captured_at > coalesce(s.released_at, '-infinity')
+  AND e.derivation_id IS NULL AND s.held_since IS NULL AND e.captured_at > coalesce(s.released_at, '-infinity')
 ORDER BY e.due_at, e.id
 LIMIT 2000

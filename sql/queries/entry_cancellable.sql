@@ -1,5 +1,5 @@
 -- Only what is not due: the worker may have sent the rest already. The row lock keeps the worker's claim off.
-SELECT e.due_at, e.id, e.captured_at, e.source_id, e.backend_id, e.payload
+SELECT e.due_at, e.id, e.captured_at, e.source_id, e.backend_id, e.payload, e.derivation_id
 FROM storage_reaper.entry e
 LEFT JOIN storage_reaper.source s ON s.id = e.source_id
 WHERE e.due_at > pg_catalog.clock_timestamp() AND e.fault IS NULL

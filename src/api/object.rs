@@ -11,7 +11,7 @@ use crate::domain::segment::{RowIds, Segment};
 use crate::error::Result;
 use crate::pg::wake;
 use crate::store::objects::{self, Cancellable, ParkedObject};
-use crate::store::settle::{self, Retried, Settled};
+use crate::store::settle::{self, Queued, Settled};
 use crate::store::{backend, source};
 
 use super::{Answer, required};
@@ -74,6 +74,7 @@ fn cancel_in(entry: &Cancellable, locators: &[String]) -> Result<i64> {
         outcome: Outcome::Cancelled.as_str(),
         reason: None,
         payload: gone.pack(),
+        derivation_id: entry.derivation_id,
     }])?;
     Ok(i64::from(count(gone.locators.len())))
 }
@@ -106,7 +107,7 @@ fn retry(
     parked.retain(|object| object.reason != Reason::LocatorFailed.as_str());
     if !preview {
         let retried = parked.iter().map(retried).collect();
-        settle::retry(retried)?;
+        settle::queue(retried)?;
         objects::unpark(parked.iter().map(|object| object.id).collect())?;
         wake::at_commit();
     }
@@ -156,8 +157,8 @@ fn alone(object: &ParkedObject) -> Vec<u8> {
     .pack()
 }
 
-fn retried(object: &ParkedObject) -> Retried {
-    Retried {
+fn retried(object: &ParkedObject) -> Queued {
+    Queued {
         source_id: object.source_id,
         backend_id: object.backend_id,
         captured_at: object.captured_at,
@@ -172,6 +173,7 @@ fn retried(object: &ParkedObject) -> Retried {
         payload: object.payload.clone().unwrap_or_else(|| alone(object)),
         last_error: None,
         whole: false,
+        derived: object.derived,
     }
 }
 
@@ -184,5 +186,6 @@ fn discarded(object: &ParkedObject) -> Settled {
         outcome: Outcome::Discarded.as_str(),
         reason: Some(object.reason.clone()),
         payload: alone(object),
+        derivation_id: object.derived.map(|derived| derived.derivation_id),
     }
 }

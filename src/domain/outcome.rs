@@ -20,12 +20,14 @@ pub enum Outcome {
     Parked,
     /// Taken back before it was due.
     Cancelled,
-    /// A person decided that nothing should happen.
+    /// A person decided that nothing should happen, or nobody has to care.
     Discarded,
+    /// A prefix: what lies below it was queued.
+    Expanded,
 }
 
 impl Outcome {
-    const ALL: [Outcome; 8] = [
+    const ALL: [Outcome; 9] = [
         Outcome::Deleted,
         Outcome::DeleteMarker,
         Outcome::Absent,
@@ -34,6 +36,7 @@ impl Outcome {
         Outcome::Parked,
         Outcome::Cancelled,
         Outcome::Discarded,
+        Outcome::Expanded,
     ];
 
     /// The name that SQL shows.
@@ -47,6 +50,7 @@ impl Outcome {
             Outcome::Parked => "parked",
             Outcome::Cancelled => "cancelled",
             Outcome::Discarded => "discarded",
+            Outcome::Expanded => "expanded",
         }
     }
 }
@@ -99,10 +103,14 @@ pub enum Reason {
     AccessDenied,
     /// A lock without an end.
     Locked,
+    /// Nothing safe follows from the key by the rule.
+    Underivable,
+    /// More lies below the prefix than the rule allows.
+    PrefixTooLarge,
 }
 
 impl Reason {
-    const ALL: [Reason; 13] = [
+    const ALL: [Reason; 15] = [
         Reason::NotOwned,
         Reason::EmptyKey,
         Reason::AmbiguousUrl,
@@ -116,6 +124,8 @@ impl Reason {
         Reason::AttemptsExhausted,
         Reason::AccessDenied,
         Reason::Locked,
+        Reason::Underivable,
+        Reason::PrefixTooLarge,
     ];
 
     /// The name that SQL shows.
@@ -134,6 +144,8 @@ impl Reason {
             Reason::AttemptsExhausted => "attempts_exhausted",
             Reason::AccessDenied => "access_denied",
             Reason::Locked => "locked",
+            Reason::Underivable => "underivable",
+            Reason::PrefixTooLarge => "prefix_too_large",
         }
     }
 
@@ -151,6 +163,8 @@ impl Reason {
             Reason::DamagedSegment => "the packed objects cannot be read by this version",
             Reason::AttemptsExhausted => "every allowed attempt failed",
             Reason::AccessDenied => "the store let the credentials delete other objects, but never this one",
+            Reason::Underivable => "what derive() declares yields no key that is safe to delete for this object",
+            Reason::PrefixTooLarge => "more objects lie below the prefix than derive() allows",
             Reason::Locked => "a legal hold or a lock without a known end keeps it in the store",
         }
     }

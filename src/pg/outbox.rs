@@ -30,7 +30,8 @@ mod column {
     pub const PAYLOAD: usize = 8;
     pub const FAULT: usize = 10;
     pub const WHOLE: usize = 11;
-    pub const COUNT: usize = 12;
+    /// With those that only the worker sets.
+    pub const COUNT: usize = 14;
 }
 
 #[derive(Clone, Copy)]

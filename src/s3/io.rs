@@ -16,6 +16,7 @@ use crate::domain::object::Object;
 use super::client::{Client, Sent};
 use super::document::Document;
 use super::fault::{Fault, FaultKind};
+use super::list::Listed;
 
 /// Settings of the thread; other ones mean another thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +55,22 @@ pub struct ReadJob {
     pub limit: usize,
 }
 
+/// A prefix to list.
+#[derive(Debug)]
+pub struct ListJob {
+    pub id: u64,
+    pub backend: Arc<Backend>,
+    /// Its key is the prefix.
+    pub prefix: Object,
+    /// More objects than this are not wanted.
+    pub most: usize,
+}
+
 /// What the thread is told.
 enum Order {
     Send(Job),
     Read(ReadJob),
+    List(ListJob),
     ForgetCredentials,
 }
 
@@ -66,6 +79,7 @@ enum Order {
 pub enum Done {
     Sent { id: u64, result: Result<Sent, Fault> },
     Read { id: u64, result: Result<Document, Fault> },
+    Listed { id: u64, result: Result<Listed, Fault> },
 }
 
 /// The thread has ended by itself, which it does only by a panic.
@@ -106,6 +120,11 @@ impl Io {
     /// Asks for a document.
     pub fn read(&self, job: ReadJob) {
         let _ = self.orders.send(Order::Read(job));
+    }
+
+    /// Asks what lies below a prefix.
+    pub fn list(&self, job: ListJob) {
+        let _ = self.orders.send(Order::List(job));
     }
 
     /// Credentials are looked up afresh: the files that hold them may have changed.
@@ -156,6 +175,13 @@ fn run(settings: Settings, mut incoming: UnboundedReceiver<Order>, report: impl 
                     let client = std::rc::Rc::clone(client);
                     tokio::task::spawn_local(async move { report(read(&client, job).await) });
                 }
+                (Order::List(job), Ok(client)) => {
+                    let client = std::rc::Rc::clone(client);
+                    tokio::task::spawn_local(async move { report(list(&client, job).await) });
+                }
+                (Order::List(ListJob { id, .. }), Err(message)) => {
+                    report(Done::Listed { id, result: Err(Fault::refusal(FaultKind::Credentials, message.clone())) });
+                }
                 (Order::Send(Job { id, .. }), Err(message)) => {
                     report(Done::Sent { id, result: Err(Fault::refusal(FaultKind::Credentials, message.clone())) });
                 }
@@ -179,6 +205,12 @@ async fn read(client: &Client, job: ReadJob) -> Done {
     let result = client.read(&job).await;
     forget_if_refused(client, &job.backend, result.as_ref().err()).await;
     Done::Read { id: job.id, result }
+}
+
+async fn list(client: &Client, job: ListJob) -> Done {
+    let result = client.list(&job).await;
+    forget_if_refused(client, &job.backend, result.as_ref().err()).await;
+    Done::Listed { id: job.id, result }
 }
 
 async fn forget_if_refused(client: &Client, backend: &Backend, fault: Option<&Fault>) {

@@ -116,6 +116,22 @@ pub fn list(backend: &Backend, bucket: &str, key: &str, kept: Kept, from: Option
     Ok(Unsigned { method: Method::GET, url, body: String::new(), content_md5: None, condition: None })
 }
 
+/// Lists the objects whose keys begin with a prefix, from a place on.
+pub fn list_below(backend: &Backend, bucket: &str, prefix: &str, from: Option<&str>) -> Result<Unsigned, Fault> {
+    let mut url = place(backend, bucket)?.base_url().clone();
+    check(backend, bucket, &url, &base_path(backend, bucket)).map_err(refuse)?;
+    if !prefix.ends_with('/') || is_slashes(prefix) {
+        return Err(refuse("the prefix is none"));
+    }
+    let text = |text: &'_ str| utf8_percent_encode(text, QUERY).to_string();
+    // Sorted by name, as the signature wants it.
+    let from = from.map(|from| format!("continuation-token={}", text(from)));
+    let listing = ["encoding-type=url".to_owned(), "list-type=2".to_owned(), format!("prefix={}", text(prefix))];
+    let query: Vec<String> = from.into_iter().chain(listing).collect();
+    url.set_query(Some(&query.join("&")));
+    Ok(Unsigned { method: Method::GET, url, body: String::new(), content_md5: None, condition: None })
+}
+
 /// The same request about one version or upload of the object: it is the one that is meant, and no store takes a condition
 /// beside it.
 pub fn about(unsigned: &Unsigned, kept: Kept, id: &str) -> Unsigned {

@@ -11,7 +11,7 @@ pub enum Xml {
     DeleteResult { deleted: Vec<Deleted>, errors: Vec<KeyError> },
     /// A request that failed as a whole.
     Error(StoreError),
-    /// A page of versions or of uploads.
+    /// A page of objects, versions or uploads.
     Listing(Listing),
     /// Well-formed, but something else.
     Other,
@@ -40,6 +40,7 @@ pub struct Deleted {
 pub struct Listing {
     pub lines: Vec<Line>,
     pub is_truncated: bool,
+    /// Where the next page begins: a key, or what stands for it.
     pub next_key: Option<String>,
     /// A version or an upload.
     pub next_id: Option<String>,
@@ -47,7 +48,7 @@ pub struct Listing {
     pub is_encoded: bool,
 }
 
-/// A version, a marker or an upload.
+/// An object, a version, a marker or an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub key: String,
@@ -108,7 +109,7 @@ pub fn parse(body: &[u8]) -> Result<Xml, NotWellFormed> {
                         deleted.extend(leaf(&element, "Key").map(|key| Deleted { key, is_marked }));
                     }
                     1 if stack[0].name == "DeleteResult" && element.name == "Error" => errors.push(key_error(&element)),
-                    1 if ["Version", "DeleteMarker", "Upload"].contains(&element.name.as_str()) => {
+                    1 if ["Contents", "Version", "DeleteMarker", "Upload"].contains(&element.name.as_str()) => {
                         lines.push(line(&element).ok_or(NotWellFormed)?);
                     }
                     _ => {
@@ -160,10 +161,10 @@ fn root(element: &Element) -> Xml {
             region: leaf(element, "Region"),
             endpoint: leaf(element, "Endpoint"),
         }),
-        "ListVersionsResult" | "ListMultipartUploadsResult" => Xml::Listing(Listing {
+        "ListBucketResult" | "ListVersionsResult" | "ListMultipartUploadsResult" => Xml::Listing(Listing {
             lines: Vec::new(),
             is_truncated: leaf(element, "IsTruncated").is_some_and(|text| text.trim() == "true"),
-            next_key: leaf(element, "NextKeyMarker"),
+            next_key: leaf(element, "NextKeyMarker").or_else(|| leaf(element, "NextContinuationToken")),
             next_id: leaf(element, "NextVersionIdMarker").or_else(|| leaf(element, "NextUploadIdMarker")),
             is_encoded: leaf(element, "EncodingType").is_some_and(|text| text.trim() == "url"),
         }),
@@ -179,11 +180,12 @@ fn key_error(element: &Element) -> KeyError {
     }
 }
 
-/// One without a key or an id is nothing that could be deleted by itself.
+/// One without a key or, unless it is an object, without an id is nothing that could be deleted by itself.
 fn line(element: &Element) -> Option<Line> {
+    let id = leaf(element, "VersionId").or_else(|| leaf(element, "UploadId"));
     Some(Line {
         key: leaf(element, "Key")?,
-        id: leaf(element, "VersionId").or_else(|| leaf(element, "UploadId"))?,
+        id: if element.name == "Contents" { id.unwrap_or_default() } else { id? },
         written: leaf(element, "LastModified").or_else(|| leaf(element, "Initiated")).unwrap_or_default(),
         is_latest: leaf(element, "IsLatest").is_some_and(|latest| latest.trim() == "true"),
     })

@@ -5,6 +5,7 @@ use pgrx::datum::TimestampWithTimeZone;
 use crate::error::Result;
 use crate::pg::transaction;
 
+use super::derivation::Derived;
 use super::spi;
 
 /// An entry that the leader works on.
@@ -26,6 +27,12 @@ pub struct Claimed {
     pub payload: Vec<u8>,
     pub last_error: Option<String>,
     pub fault: Option<String>,
+    /// Its objects go with others.
+    pub derived: Option<Derived>,
+    /// What cannot be deleted of it waits for a person; else it is given up.
+    pub is_required: bool,
+    /// How many objects may lie below one of its prefixes.
+    pub max_objects: usize,
 }
 
 /// What the claim leaves out.
@@ -65,6 +72,12 @@ pub fn claim(except: &Except, limit: i64) -> Result<Vec<Claimed>> {
                 payload: row.required("payload")?,
                 last_error: row.optional("last_error")?,
                 fault: row.optional("fault")?,
+                derived: Derived::of(row)?,
+                is_required: row.required("is_required")?,
+                max_objects: row
+                    .optional::<i32>("max_objects")?
+                    .and_then(|most| usize::try_from(most).ok())
+                    .unwrap_or(0),
             })
         },
     )

@@ -5,6 +5,7 @@ use pgrx::datum::{Interval, TimestampWithTimeZone};
 use crate::error::Result;
 use crate::pg::transaction;
 
+use super::derivation::Derived;
 use super::spi;
 
 /// Puts objects into the outbox that the application names itself.
@@ -25,6 +26,7 @@ pub struct Cancellable {
     pub source_id: Option<i32>,
     pub backend_id: Option<i32>,
     pub payload: Vec<u8>,
+    pub derivation_id: Option<i32>,
 }
 
 /// Entries that are not due yet and hold one of the locators.
@@ -37,6 +39,7 @@ pub fn cancellable(locators: Vec<String>, source: Option<&str>) -> Result<Vec<Ca
             source_id: row.optional("source_id")?,
             backend_id: row.optional("backend_id")?,
             payload: row.required("payload")?,
+            derivation_id: row.optional("derivation_id")?,
         })
     })
 }
@@ -71,6 +74,7 @@ pub struct ParkedObject {
     pub horizon: String,
     /// A whole segment that could not be read.
     pub payload: Option<Vec<u8>>,
+    pub derived: Option<Derived>,
 }
 
 /// Parked objects: all, by id, or by source.
@@ -89,6 +93,7 @@ pub fn parked(ids: Option<Vec<i64>>, source: Option<&str>) -> Result<Vec<ParkedO
             captured_at: row.required("captured_at")?,
             horizon: row.required("horizon")?,
             payload: row.optional("payload")?,
+            derived: Derived::of(row)?,
         })
     })
 }

@@ -5,6 +5,7 @@ use pgrx::datum::TimestampWithTimeZone;
 
 use crate::error::Result;
 
+use super::derivation::Derived;
 use super::spi;
 
 /// Objects of one entry with the same outcome.
@@ -16,10 +17,12 @@ pub struct Settled {
     pub outcome: &'static str,
     pub reason: Option<String>,
     pub payload: Vec<u8>,
+    /// By which rule they went with others.
+    pub derivation_id: Option<i32>,
 }
 
-/// Objects of one entry that are tried again.
-pub struct Retried {
+/// Objects for the outbox: those of an entry that are tried again, or that go with others.
+pub struct Queued {
     pub source_id: Option<i32>,
     pub backend_id: Option<i32>,
     pub captured_at: TimestampWithTimeZone,
@@ -30,6 +33,7 @@ pub struct Retried {
     pub payload: Vec<u8>,
     pub last_error: Option<String>,
     pub whole: bool,
+    pub derived: Option<Derived>,
 }
 
 /// One object that is set aside for a person.
@@ -47,6 +51,7 @@ pub struct Parked {
     pub attempts: i32,
     /// A whole segment that could not be read; `locator` then says which.
     pub payload: Option<Vec<u8>>,
+    pub derived: Option<Derived>,
 }
 
 /// Takes entries out of the outbox.
@@ -60,7 +65,7 @@ pub fn record(settled: Vec<Settled>) -> Result<()> {
     if settled.is_empty() {
         return Ok(());
     }
-    let mut columns = (vec![], vec![], vec![], vec![], vec![], vec![], vec![]);
+    let mut columns = (vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![]);
     for row in settled {
         columns.0.push(row.source_id);
         columns.1.push(row.backend_id);
@@ -69,6 +74,7 @@ pub fn record(settled: Vec<Settled>) -> Result<()> {
         columns.4.push(row.outcome);
         columns.5.push(row.reason);
         columns.6.push(row.payload);
+        columns.7.push(row.derivation_id);
     }
     spi::execute(
         include_str!("../../sql/queries/settlement_insert.sql"),
@@ -80,18 +86,19 @@ pub fn record(settled: Vec<Settled>) -> Result<()> {
             columns.4.into(),
             columns.5.into(),
             columns.6.into(),
+            columns.7.into(),
         ],
     )
     .map(drop)
 }
 
-/// Puts objects back into the outbox.
-pub fn retry(retried: Vec<Retried>) -> Result<()> {
-    if retried.is_empty() {
+/// Puts objects into the outbox.
+pub fn queue(queued: Vec<Queued>) -> Result<()> {
+    if queued.is_empty() {
         return Ok(());
     }
-    let mut columns = (vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![]);
-    for row in retried {
+    let mut columns = (vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![]);
+    for row in queued {
         columns.0.push(row.delay_ms);
         columns.1.push(row.horizon);
         columns.2.push(row.captured_at);
@@ -102,6 +109,8 @@ pub fn retry(retried: Vec<Retried>) -> Result<()> {
         columns.7.push(row.payload);
         columns.8.push(row.last_error);
         columns.9.push(row.whole);
+        columns.10.push(row.derived.map(|derived| derived.derivation_id));
+        columns.11.push(row.derived.map(|derived| derived.is_prefix));
     }
     spi::execute(
         include_str!("../../sql/queries/entry_insert.sql"),
@@ -116,6 +125,8 @@ pub fn retry(retried: Vec<Retried>) -> Result<()> {
             columns.7.into(),
             columns.8.into(),
             columns.9.into(),
+            columns.10.into(),
+            columns.11.into(),
         ],
     )
     .map(drop)
@@ -126,7 +137,22 @@ pub fn park(parked: Vec<Parked>) -> Result<()> {
     if parked.is_empty() {
         return Ok(());
     }
-    let mut columns = (vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![], vec![]);
+    let mut columns = (
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+        vec![],
+    );
     for row in parked {
         columns.0.push(row.source_id);
         columns.1.push(row.backend_id);
@@ -140,6 +166,8 @@ pub fn park(parked: Vec<Parked>) -> Result<()> {
         columns.9.push(row.payload);
         columns.10.push(row.owns);
         columns.11.push(row.shares);
+        columns.12.push(row.derived.map(|derived| derived.derivation_id));
+        columns.13.push(row.derived.map(|derived| derived.is_prefix));
     }
     spi::execute(
         include_str!("../../sql/queries/parked_insert.sql"),
@@ -156,6 +184,8 @@ pub fn park(parked: Vec<Parked>) -> Result<()> {
             columns.9.into(),
             columns.10.into(),
             columns.11.into(),
+            columns.12.into(),
+            columns.13.into(),
         ],
     )
     .map(drop)

@@ -2,6 +2,7 @@
 
 use crate::domain::backend::BackendId;
 use crate::domain::breaker::Lot;
+use crate::domain::object::Object;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::segment::Segment;
 use crate::store::entry::Claimed;
@@ -34,6 +35,8 @@ pub struct Claim {
     pub is_damaged: bool,
     /// Backends that some of its objects have to wait for.
     pub waits_for: Vec<BackendId>,
+    /// What was listed below its prefixes, by their places.
+    pub below: Vec<(usize, Vec<Object>)>,
     fates: Vec<Option<Fate>>,
     undecided: usize,
 }
@@ -50,8 +53,8 @@ impl Claim {
         };
         let objects = segment.locators.len();
         let is_damaged = damage.is_some();
-        let (waits_for, fates) = (Vec::new(), vec![None; objects]);
-        let mut claim = Self { entry, segment, is_damaged, waits_for, fates, undecided: objects };
+        let (waits_for, below, fates) = (Vec::new(), Vec::new(), vec![None; objects]);
+        let mut claim = Self { entry, segment, is_damaged, waits_for, below, fates, undecided: objects };
         // Whole rows stay rows, also when they cannot be read: retry() leaves them alone.
         let holds_rows = claim.entry.fault.is_some();
         let reason = if is_damaged && !holds_rows { Reason::DamagedSegment } else { Reason::LocatorFailed };

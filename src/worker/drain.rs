@@ -9,6 +9,7 @@ mod check;
 mod documents;
 mod flight;
 mod lane;
+mod listings;
 mod look;
 
 use std::collections::{HashMap, VecDeque};
@@ -33,10 +34,12 @@ use super::circuit::Circuits;
 use super::claim::{Claim, Fate, Place};
 use super::guard::Guard;
 use super::leader::SHORT;
+use super::offspring::Offspring;
 use super::settlement::Rows;
 use documents::Documents;
 use flight::Flight;
 use lane::Lane;
+use listings::Listings;
 
 /// How often history is trimmed.
 const TRIM_EVERY: Duration = Duration::from_secs(3600);
@@ -106,6 +109,7 @@ pub struct Drain {
     is_crowded: bool,
     guard: Guard,
     documents: Documents,
+    listings: Listings,
     breaker: Breaker,
     /// Failures of the guard in a row, and until when nothing is claimed because of them.
     doubts: u32,
@@ -149,6 +153,7 @@ impl Drain {
             is_crowded: false,
             guard: Guard::default(),
             documents: Documents::default(),
+            listings: Listings::default(),
             breaker: Breaker::default(),
             doubts: 0,
             claim_limit: FIRST_CLAIM,
@@ -202,6 +207,7 @@ impl Drain {
         if self.is_time_to_look(now) {
             self.look(now);
         }
+        self.list_prefixes(now);
         self.send(now);
         self.land(now);
         self.settle(now);
@@ -246,6 +252,7 @@ impl Drain {
         for (place, _) in std::mem::take(&mut self.waiting) {
             self.decide(place, Fate::Postponed(None));
         }
+        self.give_back_prefixes(false);
         self.documents.forget_questions();
     }
 
@@ -256,6 +263,7 @@ impl Drain {
             let all: Vec<Place> = planned.places.iter().flatten().copied().collect();
             self.return_from(&planned, &[], &all);
         }
+        self.give_back_prefixes(true);
         self.documents.forget_questions();
     }
 
@@ -293,15 +301,21 @@ impl Drain {
     fn settle_lot(&mut self, lot: &[i64], now: Instant) {
         let backoff = guc::backoff();
         let mut rows = Rows::default();
-        for id in lot {
-            let claim = &self.claims[id];
+        let claims: Vec<&Claim> = lot.iter().filter_map(|id| self.claims.get(id)).collect();
+        for claim in &claims {
             rows.add(claim, &backoff, fastrand::f64(), self.postponement(claim, now));
         }
-        match transaction::run("storage_reaper: settle", SHORT, move || rows.write()) {
+        let settled = transaction::run("storage_reaper: settle", SHORT, move || {
+            rows.add_offspring(Offspring::of(&claims)?);
+            rows.write()
+        });
+        match settled {
             Ok(()) => {
                 let window_us = guc::breaker().map(|limits| limits.window_us);
                 for claim in lot.iter().filter_map(|id| self.claims.remove(id)) {
-                    if let (Some(source), Some(window_us)) = (claim.entry.source_id, window_us) {
+                    if let (Some(source), Some(window_us), None) =
+                        (claim.entry.source_id, window_us, claim.entry.derived)
+                    {
                         self.breaker.count(source, claim.deleted(), window_us);
                     }
                 }

@@ -7,9 +7,10 @@ use crate::domain::backoff::Backoff;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::error::Result;
 use crate::s3::answer::now_us;
-use crate::store::settle::{self, Parked, Retried, Settled};
+use crate::store::settle::{self, Parked, Queued, Settled};
 
 use super::claim::{Claim, Fate};
+use super::offspring::Offspring;
 
 /// Objects of a claim that end alike, by place.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,12 +21,19 @@ enum Group {
     Postponed(Option<String>),
 }
 
+impl Group {
+    /// Nobody has to look at it.
+    fn given_up(reason: Reason) -> Self {
+        Self::Settled(Outcome::Discarded.as_str(), Some(reason.as_str().to_owned()))
+    }
+}
+
 /// What the settling transaction writes.
 #[derive(Default)]
 pub struct Rows {
     entries: Vec<(pgrx::datum::TimestampWithTimeZone, i64)>,
     settled: Vec<Settled>,
-    retried: Vec<Retried>,
+    queued: Vec<Queued>,
     parked: Vec<Parked>,
 }
 
@@ -39,6 +47,7 @@ impl Rows {
         for (index, fate) in claim.fates() {
             let group = match fate {
                 Fate::Settled(outcome, reason) => Group::Settled(outcome.as_str(), reason.clone()),
+                Fate::Parked(reason, _) if !claim.entry.is_required => Group::given_up(*reason),
                 Fate::Parked(reason, error) => {
                     self.park(claim, index, *reason, error.clone(), attempts - 1);
                     Group::Settled(Outcome::Parked.as_str(), Some(reason.as_str().to_owned()))
@@ -46,6 +55,10 @@ impl Rows {
                 Fate::Failed(error) | Fate::Denied(error) if backoff.is_exhausted(attempts) => {
                     let is_denied = matches!(fate, Fate::Denied(_));
                     let reason = if is_denied { Reason::AccessDenied } else { Reason::AttemptsExhausted };
+                    if !claim.entry.is_required {
+                        groups.entry(Group::given_up(reason)).or_default().push(index);
+                        continue;
+                    }
                     self.park(claim, index, reason, Some(error.clone()), attempts);
                     Group::Settled(Outcome::Parked.as_str(), Some(reason.as_str().to_owned()))
                 }
@@ -70,11 +83,17 @@ impl Rows {
         }
     }
 
+    /// What follows from claims, beside what becomes of them.
+    pub fn add_offspring(&mut self, offspring: Offspring) {
+        self.queued.extend(offspring.queued);
+        self.settled.extend(offspring.settled);
+    }
+
     /// Writes everything, in the transaction of the caller.
     pub fn write(self) -> Result<()> {
         settle::remove_entries(&self.entries)?;
         settle::record(self.settled)?;
-        settle::retry(self.retried)?;
+        settle::queue(self.queued)?;
         settle::park(self.parked)
     }
 
@@ -87,11 +106,12 @@ impl Rows {
             outcome,
             reason,
             payload: claim.segment.select(places).pack(),
+            derivation_id: claim.entry.derived.map(|derived| derived.derivation_id),
         });
     }
 
     fn retry(&mut self, claim: &Claim, places: &[usize], attempts: u32, delay: Duration, last_error: Option<String>) {
-        self.retried.push(Retried {
+        self.queued.push(Queued {
             source_id: claim.entry.source_id,
             backend_id: claim.entry.backend_id,
             captured_at: claim.entry.captured_at,
@@ -102,6 +122,7 @@ impl Rows {
             payload: claim.segment.select(places).pack(),
             last_error: last_error.or_else(|| claim.entry.last_error.clone()),
             whole: claim.entry.whole,
+            derived: claim.entry.derived,
         });
     }
 
@@ -119,6 +140,7 @@ impl Rows {
             last_error: error.or_else(|| claim.entry.last_error.clone()),
             attempts: i32::try_from(attempts).unwrap_or(i32::MAX),
             payload: claim.is_damaged.then(|| claim.entry.payload.clone()),
+            derived: claim.entry.derived,
         });
     }
 }

@@ -1,6 +1,7 @@
 //! Objects leave a real store when they should, and only then. STORE says which store.
 
 mod breaker;
+mod derived;
 mod disturbed;
 mod documents;
 mod guard;

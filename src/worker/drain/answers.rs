@@ -28,6 +28,10 @@ impl Drain {
                     self.document_answered(id, result, now);
                     continue;
                 }
+                Done::Listed { id, result } => {
+                    self.prefix_answered(id, result, now);
+                    continue;
+                }
             };
             let Some(planned) = self.sent.remove(&id) else { continue };
             // There is room now.
@@ -100,7 +104,7 @@ impl Drain {
             return decide_all(self, if is_denied { Fate::Denied(fault.message) } else { Fate::Failed(fault.message) });
         }
         self.postpone(&planned, Some(&fault.message));
-        self.rest(&planned, &fault, now);
+        self.rest(&planned.backend, planned.places.len(), &fault, now);
     }
 }
 

@@ -29,7 +29,10 @@ impl Drain {
             _ => None,
         });
         match throttled {
-            Some(message) => self.rest(planned, &Fault::new(FaultKind::Throttled, message), now),
+            Some(message) => {
+                let fault = Fault::new(FaultKind::Throttled, message);
+                self.rest(&planned.backend, planned.places.len(), &fault, now);
+            }
             None => self.lane(id).pace.answered(planned.places.len(), ceiling()),
         }
         if matches!(planned.request, Request::Batch { .. }) && planned.backend.takes_batches.is_none() {
@@ -66,18 +69,17 @@ impl Drain {
         fault
     }
 
-    /// Nothing is sent to the backend for a while, and less at once then.
-    pub(super) fn rest(&mut self, planned: &Planned, fault: &Fault, now: Instant) {
-        let Planned { backend, places, .. } = planned;
+    /// Nothing is sent to the backend for a while, and less at once then than the keys of the request that failed.
+    pub(super) fn rest(&mut self, backend: &Backend, keys: usize, fault: &Fault, now: Instant) {
         let opened = self.circuits.fail(backend.id, fault, 0.5 + fastrand::f64() / 2.0, now);
         let pace = &mut self.lane(backend.id).pace;
         match fault.kind {
             // What was in flight together counts once.
             _ if !opened.counts => {}
             FaultKind::Throttled => pace.throttled(),
-            FaultKind::Timeout | FaultKind::Transient => pace.overtaxed(places.len()),
+            FaultKind::Timeout | FaultKind::Transient => pace.overtaxed(keys),
             // One key of it may be what the store cannot take.
-            FaultKind::Malformed | FaultKind::Denied => pace.shrink(places.len()),
+            FaultKind::Malformed | FaultKind::Denied => pace.shrink(keys),
             _ => {}
         }
         if opened.is_news {
@@ -86,7 +88,7 @@ impl Drain {
         }
     }
 
-    fn released(&mut self, backend: &Backend, now: Instant) {
+    pub(super) fn released(&mut self, backend: &Backend, now: Instant) {
         if self.circuits.succeed(backend.id, now) {
             log!("storage_reaper: backend \"{}\" answers again", backend.name);
             self.record_held(backend.id, None);

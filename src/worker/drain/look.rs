@@ -1,6 +1,7 @@
 //! Looking for work: switches, claim, resolve.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
@@ -159,12 +160,21 @@ impl Drain {
             let mut claim = Claim::new(entry);
             taken += claim.segment.locators.len();
             let default = claim.entry.backend_id.map(BackendId);
+            let is_prefix = claim.entry.derived.is_some_and(|derived| derived.is_prefix);
             let open: Vec<_> = claim.undecided().collect();
             for index in open {
                 match resolve(&claim.segment.locators[index], &namespace, default) {
                     Ok(object) if self.is_blocked(object.backend, now) => {
                         claim.wait_for(object.backend);
                         claim.decide(index, Fate::Postponed(None));
+                    }
+                    Ok(prefix) if is_prefix => {
+                        let backend = namespace.backend(prefix.backend).cloned().map(Arc::new);
+                        let place = (claim.entry.id, index);
+                        match backend {
+                            Some(backend) => self.line_up_prefix(place, backend, prefix, claim.entry.max_objects),
+                            None => claim.decide(index, unresolved(Reason::NotOwned)),
+                        }
                     }
                     Ok(object) if waiting.get(&object.backend).is_some_and(|waiting| *waiting >= MOST_WAITING) => {
                         self.is_crowded = true;

@@ -1,0 +1,140 @@
+//! What goes with the objects of a claim: queued in the transaction that settles them.
+
+use crate::domain::backend::BackendId;
+use crate::domain::derive::{Derivation, Underivable};
+use crate::domain::object::Object;
+use crate::domain::outcome::{Outcome, Reason};
+use crate::domain::resolve::{Namespace, resolve};
+use crate::domain::segment::Segment;
+use crate::error::Result;
+use crate::store::derivation::{self, Derivations, Derived};
+use crate::store::settle::{Queued, Settled};
+use crate::store::{backend, location};
+
+use super::claim::{Claim, Fate};
+
+/// Prefixes in one entry: what lies below all of them is in memory until it is settled.
+const PREFIXES_AT_ONCE: usize = 8;
+
+/// Rows of what follows from a claim.
+#[derive(Default)]
+pub struct Offspring {
+    pub queued: Vec<Queued>,
+    pub settled: Vec<Settled>,
+}
+
+/// The places of a claim that are gone, so that what goes with them has to go.
+fn gone(claim: &Claim) -> impl Iterator<Item = usize> {
+    let is_gone =
+        |fate: &Fate| matches!(fate, Fate::Settled(Outcome::Deleted | Outcome::DeleteMarker | Outcome::Absent, _));
+    claim.fates().filter(move |(_, fate)| is_gone(fate)).map(|(place, _)| place)
+}
+
+/// The source whose rules may apply to a claim.
+fn may_follow(claim: &Claim) -> Option<i32> {
+    claim.entry.source_id.filter(|_| claim.entry.derived.is_none() && gone(claim).next().is_some())
+}
+
+impl Offspring {
+    /// What follows from decided claims; reads what is declared, in the transaction of the caller.
+    pub fn of(claims: &[&Claim]) -> Result<Self> {
+        let mut offspring = Self::default();
+        claims.iter().for_each(|claim| offspring.expand(claim));
+        let mut sources: Vec<i32> = claims.iter().filter_map(|claim| may_follow(claim)).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        let rules = derivation::of_sources(sources)?;
+        if !rules.is_empty() {
+            let namespace = Namespace::new(backend::all()?, location::all()?);
+            let parents = claims.iter().filter(|claim| may_follow(claim).is_some());
+            parents.for_each(|claim| offspring.derive(claim, &rules, &namespace));
+        }
+        Ok(offspring)
+    }
+
+    /// What goes with the objects of a claim that are gone, by the rules of its source.
+    fn derive(&mut self, claim: &Claim, rules: &Derivations, namespace: &Namespace) {
+        let rules = claim.entry.source_id.and_then(|id| rules.get(&id)).map(Vec::as_slice).unwrap_or_default();
+        for (id, rule) in rules {
+            self.derive_by(claim, *id, rule, namespace);
+        }
+    }
+
+    fn derive_by(&mut self, claim: &Claim, id: i32, rule: &Derivation, namespace: &Namespace) {
+        let default = claim.entry.backend_id.map(BackendId);
+        let (mut found, mut failed) = (Vec::new(), Vec::new());
+        for place in gone(claim) {
+            match resolve(&claim.segment.locators[place], namespace, default) {
+                Ok(object) => {
+                    for key in rule.of(&object.key) {
+                        match key {
+                            Ok(key) => found.push((place, Object { key, ..object.clone() })),
+                            Err(Underivable) => failed.push((place, Reason::Underivable)),
+                        }
+                    }
+                }
+                // What is declared has changed since.
+                Err(reason) => failed.push((place, reason)),
+            }
+        }
+        found.sort_by_key(|(_, object)| object.backend);
+        let derived = Derived { derivation_id: id, is_prefix: rule.is_prefix() };
+        for of_backend in found.chunk_by(|(_, a), (_, b)| a.backend == b.backend) {
+            self.queue(claim, derived, of_backend);
+        }
+        failed.sort_by_key(|(_, reason)| reason.as_str());
+        failed.dedup();
+        for alike in failed.chunk_by(|(_, a), (_, b)| a == b) {
+            self.settle(claim, id, alike);
+        }
+    }
+
+    /// What was listed below the prefixes of a claim.
+    fn expand(&mut self, claim: &Claim) {
+        let Some(derived) = claim.entry.derived else { return };
+        let derived = Derived { is_prefix: false, ..derived };
+        for (place, objects) in &claim.below {
+            let objects: Vec<_> = objects.iter().map(|object| (*place, object.clone())).collect();
+            self.queue(claim, derived, &objects);
+        }
+    }
+
+    /// Objects of one backend. They are as old as what they go with, and whoever was writing then is waited for.
+    fn queue(&mut self, claim: &Claim, derived: Derived, objects: &[(usize, Object)]) {
+        let at_once = if derived.is_prefix { PREFIXES_AT_ONCE } else { Segment::MAX };
+        for objects in objects.chunks(at_once) {
+            let places: Vec<usize> = objects.iter().map(|(place, _)| *place).collect();
+            let locators = objects.iter().map(|(_, object)| object.to_string()).collect();
+            // The rule says what goes, whatever the row could own.
+            let segment = Segment { locators, owns: None, ..claim.segment.select(&places) };
+            self.queued.push(Queued {
+                source_id: claim.entry.source_id,
+                backend_id: objects.first().map(|(_, object)| object.backend.0),
+                captured_at: claim.entry.captured_at,
+                horizon: claim.entry.horizon.clone(),
+                delay_ms: 0,
+                attempts: 0,
+                objects: i16::try_from(objects.len()).unwrap_or(i16::MAX),
+                payload: segment.pack(),
+                last_error: None,
+                whole: false,
+                derived: Some(derived),
+            });
+        }
+    }
+
+    fn settle(&mut self, claim: &Claim, derivation_id: i32, alike: &[(usize, Reason)]) {
+        let Some((_, reason)) = alike.first() else { return };
+        let places: Vec<usize> = alike.iter().map(|(place, _)| *place).collect();
+        self.settled.push(Settled {
+            source_id: claim.entry.source_id,
+            backend_id: claim.entry.backend_id,
+            captured_at: claim.entry.captured_at,
+            objects: i16::try_from(places.len()).unwrap_or(i16::MAX),
+            outcome: Outcome::Kept.as_str(),
+            reason: Some(reason.as_str().to_owned()),
+            payload: claim.segment.select(&places).pack(),
+            derivation_id: Some(derivation_id),
+        });
+    }
+}
