@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod follow;
 pub mod inspect;
 pub mod object;
+pub mod purge;
 pub mod source;
 pub mod switch;
 

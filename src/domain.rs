@@ -17,6 +17,7 @@ pub mod object;
 pub mod outcome;
 pub mod pace;
 pub mod profile;
+pub mod purge;
 pub mod resolve;
 pub mod segment;
 pub mod suspect;

@@ -15,6 +15,9 @@ COMMENT ON FUNCTION storage_reaper.unprotect(text) IS 'Takes back what protect()
 COMMENT ON FUNCTION storage_reaper.derive(text, text, jsonb, boolean, integer) IS
     'Declares what goes with the objects of a source: a template over the key, which with a slash at the end means all that lies below. Called again it alters.';
 COMMENT ON FUNCTION storage_reaper.underive(text, text) IS 'Takes back what derive() declared; what is queued stays queued.';
+COMMENT ON FUNCTION storage_reaper.create_purge(text, text, text, text, text, text, integer) IS
+    'Declares a cache in front of a location that is told of URLs whose objects are gone: http (any POST), cloudflare or fastly.';
+COMMENT ON FUNCTION storage_reaper.drop_purge(text) IS 'Forgets a purge, and what it was still to tell.';
 COMMENT ON FUNCTION storage_reaper.enqueue(text[], text, interval) IS
     'Queues objects that the application names itself; returns how many.';
 COMMENT ON FUNCTION storage_reaper.cancel(text[], text) IS
@@ -65,4 +68,4 @@ GRANT EXECUTE ON FUNCTION storage_reaper.unpack(bytea), storage_reaper.preloaded
 GRANT EXECUTE ON FUNCTION storage_reaper.fingerprint(text), storage_reaper.fingerprints(text[]), storage_reaper.strings(jsonb),
     storage_reaper.strings(jsonb, text), storage_reaper.urls(text) TO PUBLIC;
 GRANT SELECT ON storage_reaper.status, storage_reaper.queue, storage_reaper.parked, storage_reaper.history, storage_reaper.outcomes,
-    storage_reaper.sources, storage_reaper.protections, storage_reaper.derivations, storage_reaper.backends, storage_reaper.locations TO pg_monitor;
+    storage_reaper.sources, storage_reaper.protections, storage_reaper.derivations, storage_reaper.purges, storage_reaper.backends, storage_reaper.locations TO pg_monitor;

@@ -200,6 +200,40 @@ CREATE TABLE storage_reaper.flight (
 ALTER TABLE storage_reaper.flight ALTER COLUMN marks SET STORAGE EXTERNAL;
 COMMENT ON TABLE storage_reaper.flight IS 'Private. Objects whose deletion is under way: what writers of fenced tables look for.';
 
+CREATE TABLE storage_reaper.purge (
+    id          integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- URLs that begin so are told; a location's.
+    url_base    text NOT NULL UNIQUE,
+    kind        text NOT NULL CHECK (kind IN ('http', 'cloudflare', 'fastly')),
+    address     text NOT NULL,
+    zone        text,
+    body        text,
+    -- The profile that holds the token; never the token.
+    secret      text,
+    batch_size  smallint NOT NULL CHECK (batch_size BETWEEN 1 AND 1000),
+    done        bigint NOT NULL DEFAULT 0,
+    given_up    bigint NOT NULL DEFAULT 0,
+    failed_since timestamptz,
+    last_error  text
+);
+COMMENT ON TABLE storage_reaper.purge IS 'Private. Services that are told of URLs whose objects are gone; read it through the view purges.';
+
+CREATE SEQUENCE storage_reaper.purge_entry_id CACHE 32;
+
+CREATE TABLE storage_reaper.purge_entry (
+    purge_id    integer NOT NULL,
+    due_at      timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    id          bigint NOT NULL DEFAULT pg_catalog.nextval('storage_reaper.purge_entry_id'),
+    created_at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    -- How often the service refused just these.
+    attempts    smallint NOT NULL DEFAULT 0,
+    urls        smallint NOT NULL,
+    payload     bytea NOT NULL,
+    PRIMARY KEY (purge_id, due_at, id)
+);
+ALTER TABLE storage_reaper.purge_entry ALTER COLUMN payload SET STORAGE EXTERNAL;
+COMMENT ON TABLE storage_reaper.purge_entry IS 'Private. URLs that a service is to be told of, packed like the outbox.';
+
 CREATE TABLE storage_reaper.parked_object (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     source_id   integer,
@@ -249,6 +283,8 @@ SELECT pg_catalog.pg_extension_config_dump('storage_reaper.source', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.source_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.derivation', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.derivation_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('storage_reaper.purge', '');
+SELECT pg_catalog.pg_extension_config_dump('storage_reaper.purge_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.arming', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.entry', '');
 SELECT pg_catalog.pg_extension_config_dump('storage_reaper.entry_id', '');

@@ -64,6 +64,14 @@ JOIN storage_reaper.source s ON s.id = d.source_id
 WHERE d.ended_at IS NULL AND s.detached_at IS NULL;
 COMMENT ON VIEW storage_reaper.derivations IS 'What goes with the objects of a source, see derive().';
 
+CREATE VIEW storage_reaper.purges AS
+SELECT p.url_base, p.kind, p.address, p.zone, p.body, 'profile:' || p.secret AS secret, p.batch_size::integer AS batch_size,
+       waiting.urls AS waiting, waiting.oldest AS waiting_since, p.done, p.given_up, p.failed_since, p.last_error
+FROM storage_reaper.purge p
+CROSS JOIN LATERAL (SELECT coalesce(pg_catalog.sum(e.urls), 0)::bigint AS urls, pg_catalog.min(e.created_at) AS oldest
+                    FROM storage_reaper.purge_entry e WHERE e.purge_id = p.id) waiting;
+COMMENT ON VIEW storage_reaper.purges IS 'Caches that are told of URLs whose objects are gone, see create_purge(); last_error says why one does not listen.';
+
 CREATE VIEW storage_reaper.queue AS
 SELECT e.id AS entry_id, s.name AS source, b.name AS backend, o.locator, o.row_id, d.template AS derived_by,
        e.captured_at, e.due_at, e.attempts::integer AS attempts,

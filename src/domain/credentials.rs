@@ -31,6 +31,9 @@ pub enum CredentialNameError {
     /// A profile name that is empty or has odd characters.
     #[error("the name of a profile has 1 to 64 letters, digits, '-', '_', '.' or '@'")]
     BadProfile,
+    /// A token that is looked for elsewhere than in a profile.
+    #[error("a token stands under a profile: 'profile:NAME'")]
+    NoProfile,
     /// A key where its name belongs.
     #[error("this looks like an access key rather than the name of a profile; keys belong in the credentials file")]
     LooksSecret,
@@ -50,6 +53,14 @@ impl FromStr for CredentialName {
             Some(("role", arn)) => role(arn),
             _ => Err(CredentialNameError::Unknown),
         }
+    }
+}
+
+/// The profile under which a token is kept, by a name such as `profile:cdn`: tokens come from nowhere else.
+pub fn token_profile(text: &str) -> Result<String, CredentialNameError> {
+    match text.parse()? {
+        CredentialName::Profile(name) => Ok(name),
+        _ => Err(CredentialNameError::NoProfile),
     }
 }
 

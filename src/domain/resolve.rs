@@ -17,7 +17,7 @@ use super::object::{LONGEST_KEY, Object, is_slashes};
 use super::outcome::Reason;
 use super::vendor;
 
-pub use forms::{Prints, keys_may_mean, may_name, prints};
+pub use forms::{Prints, keys_may_mean, may_name, prints, url_under};
 pub use url::without_signature;
 
 /// Everything that a locator can name: the backends, and the locations that are declared or follow from them.

@@ -57,7 +57,7 @@ pub(super) struct Exchanged {
 /// The client of the I/O thread.
 pub struct Client {
     http: reqwest::Client,
-    settings: Settings,
+    pub(super) settings: Settings,
     signers: Mutex<Signers>,
     pub(super) probed: Mutex<Probed>,
     /// Documents are looked at one after the other.

@@ -202,7 +202,7 @@ pub(super) fn describe(code: &str, message: &str) -> String {
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// Seconds, or a date.
-fn wait(value: &HeaderValue) -> Option<Duration> {
+pub(super) fn wait(value: &HeaderValue) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     let wait = match text.parse() {
         Ok(seconds) => Duration::from_secs(seconds),

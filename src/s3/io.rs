@@ -12,11 +12,13 @@ use crate::domain::backend::Backend;
 use crate::domain::batch::Request;
 use crate::domain::document::Reading;
 use crate::domain::object::Object;
+use crate::domain::purge::Purge;
 
 use super::client::{Client, Sent};
 use super::document::Document;
 use super::fault::{Fault, FaultKind};
 use super::list::Listed;
+use super::purge::Untold;
 
 /// Settings of the thread; other ones mean another thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,11 +68,20 @@ pub struct ListJob {
     pub most: usize,
 }
 
+/// URLs that a service is told of.
+#[derive(Debug)]
+pub struct PurgeJob {
+    pub id: u64,
+    pub purge: Arc<Purge>,
+    pub urls: Vec<String>,
+}
+
 /// What the thread is told.
 enum Order {
     Send(Job),
     Read(ReadJob),
     List(ListJob),
+    Purge(PurgeJob),
     ForgetCredentials,
 }
 
@@ -80,6 +91,7 @@ pub enum Done {
     Sent { id: u64, result: Result<Sent, Fault> },
     Read { id: u64, result: Result<Document, Fault> },
     Listed { id: u64, result: Result<Listed, Fault> },
+    Purged { id: u64, result: Result<(), Untold> },
 }
 
 /// The thread has ended by itself, which it does only by a panic.
@@ -127,6 +139,11 @@ impl Io {
         let _ = self.orders.send(Order::List(job));
     }
 
+    /// Tells a service of URLs.
+    pub fn purge(&self, job: PurgeJob) {
+        let _ = self.orders.send(Order::Purge(job));
+    }
+
     /// Credentials are looked up afresh: the files that hold them may have changed.
     pub fn forget_credentials(&self) {
         let _ = self.orders.send(Order::ForgetCredentials);
@@ -166,33 +183,37 @@ fn run(settings: Settings, mut incoming: UnboundedReceiver<Order>, report: impl 
     tasks.block_on(&runtime, async move {
         while let Some(order) = incoming.recv().await {
             let report = std::rc::Rc::clone(&report);
-            match (order, &client) {
-                (Order::Send(job), Ok(client)) => {
-                    let client = std::rc::Rc::clone(client);
-                    tokio::task::spawn_local(async move { report(serve(&client, job).await) });
-                }
-                (Order::Read(job), Ok(client)) => {
-                    let client = std::rc::Rc::clone(client);
-                    tokio::task::spawn_local(async move { report(read(&client, job).await) });
-                }
-                (Order::List(job), Ok(client)) => {
-                    let client = std::rc::Rc::clone(client);
-                    tokio::task::spawn_local(async move { report(list(&client, job).await) });
-                }
-                (Order::List(ListJob { id, .. }), Err(message)) => {
-                    report(Done::Listed { id, result: Err(Fault::refusal(FaultKind::Credentials, message.clone())) });
-                }
-                (Order::Send(Job { id, .. }), Err(message)) => {
-                    report(Done::Sent { id, result: Err(Fault::refusal(FaultKind::Credentials, message.clone())) });
-                }
-                (Order::Read(ReadJob { id, .. }), Err(message)) => {
-                    report(Done::Read { id, result: Err(Fault::refusal(FaultKind::Credentials, message.clone())) });
-                }
-                (Order::ForgetCredentials, Ok(client)) => client.forget_all_credentials().await,
-                (Order::ForgetCredentials, Err(_)) => {}
+            match &client {
+                Ok(client) => carry_out(std::rc::Rc::clone(client), order, report).await,
+                Err(message) => refuse(order, message, &*report),
             }
         }
     });
+}
+
+/// Starts what is ordered; its end is reported.
+async fn carry_out(client: std::rc::Rc<Client>, order: Order, report: std::rc::Rc<impl Fn(Done) + 'static>) {
+    tokio::task::spawn_local(async move {
+        match order {
+            Order::Send(job) => report(serve(&client, job).await),
+            Order::Read(job) => report(read(&client, job).await),
+            Order::List(job) => report(list(&client, job).await),
+            Order::Purge(job) => report(Done::Purged { id: job.id, result: client.purge(&job).await }),
+            Order::ForgetCredentials => client.forget_all_credentials().await,
+        }
+    });
+}
+
+/// Without a client nothing can be done.
+fn refuse(order: Order, message: &str, report: &impl Fn(Done)) {
+    let fault = || Fault::refusal(FaultKind::Credentials, message.to_owned());
+    match order {
+        Order::Send(Job { id, .. }) => report(Done::Sent { id, result: Err(fault()) }),
+        Order::Read(ReadJob { id, .. }) => report(Done::Read { id, result: Err(fault()) }),
+        Order::List(ListJob { id, .. }) => report(Done::Listed { id, result: Err(fault()) }),
+        Order::Purge(PurgeJob { id, .. }) => report(Done::Purged { id, result: Err(Untold::of(message)) }),
+        Order::ForgetCredentials => {}
+    }
 }
 
 async fn serve(client: &Client, job: Job) -> Done {

@@ -11,6 +11,8 @@ mod flight;
 mod lane;
 mod listings;
 mod look;
+mod purges;
+mod settle;
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -27,19 +29,18 @@ use crate::domain::suspect::Suspects;
 use crate::guc;
 use crate::pg::{signals, transaction, utility};
 use crate::s3::io::{Io, Settings};
-use crate::store::settle;
+use crate::store::settle::{FORGOTTEN_AT_ONCE, forget_history};
 
 use super::breaker::Breaker;
 use super::circuit::Circuits;
 use super::claim::{Claim, Fate, Place};
 use super::guard::Guard;
 use super::leader::SHORT;
-use super::offspring::Offspring;
-use super::settlement::Rows;
 use documents::Documents;
 use flight::Flight;
 use lane::Lane;
 use listings::Listings;
+use purges::Purges;
 
 /// How often history is trimmed.
 const TRIM_EVERY: Duration = Duration::from_secs(3600);
@@ -47,10 +48,6 @@ const TRIM_EVERY: Duration = Duration::from_secs(3600);
 const SWITCHES_EVERY: Duration = Duration::from_millis(100);
 /// After a failed transaction of our own.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// An object of a paused backend in an entry of another one is looked at again after this.
-const WHILE_PAUSED: Duration = Duration::from_secs(5);
-/// Objects in one settling transaction, unless a single entry has more: it ends well within its time limit.
-const SETTLED_AT_ONCE: usize = 10_000;
 /// Objects that wait for one backend without room; others of it are claimed and left again.
 const MOST_WAITING: usize = 20_000;
 /// Entries in the first claim; grows while entries are small and the queue is long.
@@ -110,6 +107,7 @@ pub struct Drain {
     guard: Guard,
     documents: Documents,
     listings: Listings,
+    purges: Purges,
     breaker: Breaker,
     /// Failures of the guard in a row, and until when nothing is claimed because of them.
     doubts: u32,
@@ -154,6 +152,7 @@ impl Drain {
             guard: Guard::default(),
             documents: Documents::default(),
             listings: Listings::default(),
+            purges: Purges::new(),
             breaker: Breaker::default(),
             doubts: 0,
             claim_limit: FIRST_CLAIM,
@@ -172,6 +171,7 @@ impl Drain {
     pub fn look_again(&mut self) {
         self.look_now = true;
         self.is_told = true;
+        self.purges.told();
     }
 
     /// The configuration was reloaded: credentials may be other ones, so held backends are tried at once.
@@ -192,6 +192,7 @@ impl Drain {
             }
         }
         self.io.forget_credentials();
+        self.purges.forgive();
         self.circuits.forgive(Instant::now());
         self.lanes.values_mut().for_each(|lane| lane.singles_only = false);
         self.look_now = true;
@@ -211,6 +212,7 @@ impl Drain {
         self.send(now);
         self.land(now);
         self.settle(now);
+        self.tell_caches(now);
         self.trim(now);
         self.next_moment(now)
     }
@@ -264,82 +266,8 @@ impl Drain {
             self.return_from(&planned, &[], &all);
         }
         self.give_back_prefixes(true);
+        self.purges.give_back();
         self.documents.forget_questions();
-    }
-
-    /// Settles every claim that is decided. Untouched ones stay in the outbox as they are, unless they have to wait and
-    /// the next claim would take them again at once.
-    fn settle(&mut self, now: Instant) {
-        if self.is_quiet(now) {
-            return;
-        }
-        let left_out = self.left_out(now);
-        let stays = |claim: &Claim| {
-            let is_left_out = claim.entry.backend_id.is_some_and(|id| left_out.contains(&id));
-            claim.is_decided() && claim.is_untouched() && (is_left_out || self.postponement(claim, now).is_zero())
-        };
-        let staying: Vec<i64> = self.claims.iter().filter(|(_, claim)| stays(claim)).map(|(id, _)| *id).collect();
-        for id in staying {
-            self.claims.remove(&id);
-        }
-        let mut decided: Vec<i64> =
-            self.claims.iter().filter(|(_, claim)| claim.is_decided()).map(|(id, _)| *id).collect();
-        while !decided.is_empty() && !self.is_quiet(now) {
-            let objects = |id: &i64| self.claims[id].segment.locators.len();
-            let mut sum = 0;
-            let fits = decided.iter().take_while(|id| {
-                let before = sum;
-                sum += objects(id);
-                before < SETTLED_AT_ONCE
-            });
-            let lot: Vec<i64> = fits.copied().collect();
-            decided.drain(..lot.len());
-            self.settle_lot(&lot, now);
-        }
-    }
-
-    fn settle_lot(&mut self, lot: &[i64], now: Instant) {
-        let backoff = guc::backoff();
-        let mut rows = Rows::default();
-        let claims: Vec<&Claim> = lot.iter().filter_map(|id| self.claims.get(id)).collect();
-        for claim in &claims {
-            rows.add(claim, &backoff, fastrand::f64(), self.postponement(claim, now));
-        }
-        let settled = transaction::run("storage_reaper: settle", SHORT, move || {
-            rows.add_offspring(Offspring::of(&claims)?);
-            rows.write()
-        });
-        match settled {
-            Ok(()) => {
-                let window_us = guc::breaker().map(|limits| limits.window_us);
-                for claim in lot.iter().filter_map(|id| self.claims.remove(id)) {
-                    if let (Some(source), Some(window_us), None) =
-                        (claim.entry.source_id, window_us, claim.entry.derived)
-                    {
-                        self.breaker.count(source, claim.deleted(), window_us);
-                    }
-                }
-                self.look_now = true;
-            }
-            // The objects are decided in memory; the rows are written as soon as the database takes them.
-            Err(failure) => self.be_quiet("could not record outcomes", &failure, now),
-        }
-    }
-
-    /// Backends whose entries are not claimed: nothing may be sent to them now.
-    fn left_out(&self, now: Instant) -> Vec<i32> {
-        let mut left_out = self.circuits.blocked(now);
-        left_out.extend(self.full().into_iter().map(|id| id.0));
-        left_out
-    }
-
-    /// How long a postponed object of a claim waits: until the backends may be tried that it was given back for, or a while when
-    /// one is paused or crowded.
-    fn postponement(&self, claim: &Claim, now: Instant) -> Duration {
-        let may_go_on = self.paused.is_empty() && !self.is_crowded;
-        let paused = if may_go_on { Duration::ZERO } else { WHILE_PAUSED };
-        let tried_at = claim.waits_for.iter().filter_map(|id| self.circuits.blocked_until(*id, now)).max();
-        tried_at.map_or(paused, |at| at.saturating_duration_since(now).max(paused))
     }
 
     fn be_quiet(&mut self, what: &str, failure: &transaction::Failure, now: Instant) {
@@ -356,11 +284,11 @@ impl Drain {
         self.trim_at = now + TRIM_EVERY;
         let trimmed =
             transaction::run("storage_reaper: trim history", SHORT, || match utility::extension_is_installed() {
-                true => settle::forget_history(guc::history_retention()),
+                true => forget_history(guc::history_retention()),
                 false => Ok(0),
             });
         match trimmed {
-            Ok(removed) if removed >= settle::FORGOTTEN_AT_ONCE => self.trim_at = now,
+            Ok(removed) if removed >= FORGOTTEN_AT_ONCE => self.trim_at = now,
             Ok(_) => {}
             Err(failure) => log!("storage_reaper: could not trim history: {failure}"),
         }
@@ -374,8 +302,17 @@ impl Drain {
         let is_full = self.documents.is_reading() || self.marked.iter().all(|flight| full.contains(&flight.backend));
         let close_at = self.close_at.filter(|_| !is_full);
         let (probe, quiet_until) = (self.circuits.next_probe(now), self.quiet_until.filter(|until| now < *until));
-        let next =
-            [self.look_at, probe, close_at, self.next_opening(), self.forget_at, quiet_until, Some(self.trim_at)];
+        let purge_at = self.purges.look_at();
+        let next = [
+            self.look_at,
+            purge_at,
+            probe,
+            close_at,
+            self.next_opening(),
+            self.forget_at,
+            quiet_until,
+            Some(self.trim_at),
+        ];
         let next = next.into_iter().flatten().min();
         next.map(|next| self.quiet_until.map_or(next, |until| next.max(until)))
     }

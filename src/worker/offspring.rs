@@ -1,13 +1,16 @@
-//! What goes with the objects of a claim: queued in the transaction that settles them.
+//! What follows from the objects of a claim that are gone, queued in the transaction that settles them: what goes with them, and the
+//! caches that have to forget them.
 
 use crate::domain::backend::BackendId;
 use crate::domain::derive::{Derivation, Underivable};
 use crate::domain::object::Object;
 use crate::domain::outcome::{Outcome, Reason};
-use crate::domain::resolve::{Namespace, resolve};
+use crate::domain::purge::Purge;
+use crate::domain::resolve::{Namespace, resolve, url_under};
 use crate::domain::segment::Segment;
 use crate::error::Result;
 use crate::store::derivation::{self, Derivations, Derived};
+use crate::store::purge::{self, Untold};
 use crate::store::settle::{Queued, Settled};
 use crate::store::{backend, location};
 
@@ -21,6 +24,7 @@ const PREFIXES_AT_ONCE: usize = 8;
 pub struct Offspring {
     pub queued: Vec<Queued>,
     pub settled: Vec<Settled>,
+    pub untold: Vec<Untold>,
 }
 
 /// The places of a claim that are gone, so that what goes with them has to go.
@@ -44,12 +48,30 @@ impl Offspring {
         sources.sort_unstable();
         sources.dedup();
         let rules = derivation::of_sources(sources)?;
-        if !rules.is_empty() {
+        let is_anything_gone = claims.iter().any(|claim| gone(claim).next().is_some());
+        let purges = if is_anything_gone { purge::all()? } else { Vec::new() };
+        if !rules.is_empty() || !purges.is_empty() {
             let namespace = Namespace::new(backend::all()?, location::all()?);
+            purges.iter().for_each(|purge| offspring.tell(claims, purge, &namespace));
             let parents = claims.iter().filter(|claim| may_follow(claim).is_some());
             parents.for_each(|claim| offspring.derive(claim, &rules, &namespace));
         }
         Ok(offspring)
+    }
+
+    /// URLs that a cache has to forget.
+    fn tell(&mut self, claims: &[&Claim], purge: &Purge, namespace: &Namespace) {
+        let url = |claim: &Claim, place: usize| {
+            let default = claim.entry.backend_id.map(BackendId);
+            let object = resolve(&claim.segment.locators[place], namespace, default).ok()?;
+            url_under(&purge.url_base, &object, namespace)
+        };
+        let urls = claims.iter().flat_map(|claim| gone(claim).filter_map(|place| url(claim, place)));
+        let mut urls: Vec<String> = urls.collect();
+        urls.sort_unstable();
+        urls.dedup();
+        let lots = urls.chunks(usize::from(purge.batch_size));
+        self.untold.extend(lots.map(|urls| Untold { purge_id: purge.id, urls: urls.to_vec() }));
     }
 
     /// What goes with the objects of a claim that are gone, by the rules of its source.

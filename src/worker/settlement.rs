@@ -7,6 +7,7 @@ use crate::domain::backoff::Backoff;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::error::Result;
 use crate::s3::answer::now_us;
+use crate::store::purge::{self, Untold};
 use crate::store::settle::{self, Parked, Queued, Settled};
 
 use super::claim::{Claim, Fate};
@@ -35,6 +36,7 @@ pub struct Rows {
     settled: Vec<Settled>,
     queued: Vec<Queued>,
     parked: Vec<Parked>,
+    untold: Vec<Untold>,
 }
 
 impl Rows {
@@ -87,14 +89,18 @@ impl Rows {
     pub fn add_offspring(&mut self, offspring: Offspring) {
         self.queued.extend(offspring.queued);
         self.settled.extend(offspring.settled);
+        self.untold.extend(offspring.untold);
     }
 
-    /// Writes everything, in the transaction of the caller.
-    pub fn write(self) -> Result<()> {
+    /// Writes everything, in the transaction of the caller. Says whether caches have to be told.
+    pub fn write(self) -> Result<bool> {
+        let has_untold = !self.untold.is_empty();
+        purge::queue(self.untold)?;
         settle::remove_entries(&self.entries)?;
         settle::record(self.settled)?;
         settle::queue(self.queued)?;
-        settle::park(self.parked)
+        settle::park(self.parked)?;
+        Ok(has_untold)
     }
 
     fn settle(&mut self, claim: &Claim, places: &[usize], outcome: &'static str, reason: Option<String>) {

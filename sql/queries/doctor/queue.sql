@@ -13,6 +13,12 @@ CROSS JOIN (SELECT * FROM storage_reaper.arming_state LIMIT 1) a
 WHERE a.state = 'armed' AND NOT a.paused AND e.due_at < pg_catalog.clock_timestamp() - interval '15 minutes'
 HAVING pg_catalog.count(*) > 0
 UNION ALL
+SELECT 'warning', pg_catalog.format('purge "%s"', p.url_base),
+       pg_catalog.format('its service does not listen since %s: %s', pg_catalog.date_trunc('second', p.failed_since), p.last_error),
+       'Put right what it says; after a change of the credentials file it is tried at once: SELECT pg_catalog.pg_reload_conf();'
+FROM storage_reaper.purge p
+WHERE p.failed_since IS NOT NULL
+UNION ALL
 SELECT 'notice', 'history', pg_catalog.concat('it takes ', pg_catalog.pg_size_pretty(pg_catalog.pg_total_relation_size('storage_reaper.settlement'))),
        'ALTER SYSTEM SET storage_reaper.history_retention to less than ' || pg_catalog.current_setting('storage_reaper.history_retention', true) || ', if nobody needs it.'
 WHERE pg_catalog.pg_total_relation_size('storage_reaper.settlement') > 10::bigint * 1024 * 1024 * 1024

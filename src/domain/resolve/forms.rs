@@ -68,6 +68,17 @@ fn placed(
     placed
 }
 
+/// Under which URL the object is found that begins with a declared base.
+pub fn url_under(base: &str, object: &Object, namespace: &Namespace) -> Option<String> {
+    let location = namespace.locations_of(object).find(|location| location.base.as_str() == base)?;
+    let rest = object.key.strip_prefix(&*namespace.canonical_key(object.backend, &location.key_prefix))?;
+    // Clients take steps before they ask.
+    if rest.split('/').any(|segment| segment == "." || segment == "..") {
+        return None;
+    }
+    Some(format!("{base}{}", utf8_percent_encode(rest, STRICT)))
+}
+
 /// Whether plain keys of a source may mean the object. Where nothing says which store they are of, they may.
 pub fn keys_may_mean(object: &Object, namespace: &Namespace, default_backend: Option<BackendId>) -> bool {
     let Some(backend) = default_backend.and_then(|id| namespace.backend(id)) else { return true };

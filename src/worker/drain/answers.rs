@@ -28,6 +28,10 @@ impl Drain {
                     self.document_answered(id, result, now);
                     continue;
                 }
+                Done::Purged { id, result } => {
+                    self.cache_answered(id, result, now);
+                    continue;
+                }
                 Done::Listed { id, result } => {
                     self.prefix_answered(id, result, now);
                     continue;
