@@ -17,9 +17,9 @@ pub enum Error {
     /// A name that is taken.
     #[error("{kind} \"{name}\" already exists")]
     Exists { kind: &'static str, name: String },
-    /// A backend that something still names.
-    #[error("cannot drop backend \"{name}\" because {by} still use it")]
-    InUse { name: String, by: &'static str },
+    /// A backend or location that something still names.
+    #[error("cannot drop {kind} \"{name}\" because {by} still use it")]
+    InUse { kind: &'static str, name: String, by: &'static str },
     /// A value that makes no sense.
     #[error("invalid value for parameter \"{parameter}\"")]
     Invalid { parameter: &'static str, detail: String, hint: &'static str },
@@ -123,6 +123,7 @@ impl Error {
             Self::Unknown { .. } => Some("See the view storage_reaper.locations."),
             Self::Exists { kind: "backend", .. } => Some("Change it with storage_reaper.alter_backend()."),
             Self::Exists { kind: "source", .. } => Some("Give the source another name => '…'."),
+            Self::InUse { kind: "location", .. } => Some("Call storage_reaper.drop_purge() first."),
             Self::InUse { .. } => Some("Detach the sources, drop the locations and let the queue empty first."),
             Self::Invalid { hint, .. } | Self::LocatorType { hint, .. } => Some(hint),
             Self::Null(_) => Some("Give it a value, or leave it out where it has a default."),

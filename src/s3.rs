@@ -13,6 +13,7 @@ mod lock;
 pub mod purge;
 mod request;
 mod transport;
+mod turns;
 mod verify;
 mod versions;
 mod xml;

@@ -142,6 +142,11 @@ impl FaultServer {
         self.shared.state().of_text.push((text.to_owned(), answer));
     }
 
+    /// Plays no answers to requests by what they hold any more.
+    pub fn answer_no_more_naming(&self) {
+        self.shared.state().of_text.clear();
+    }
+
     /// It plays another service than a store: requests are neither signed nor about objects.
     pub fn is_no_store(&self) {
         self.shared.state().is_other = true;

@@ -253,7 +253,9 @@ CREATE TABLE storage_reaper.parked_object (
     shares      text,
     -- As in the outbox.
     derivation_id integer,
-    is_prefix   boolean
+    is_prefix   boolean,
+    -- With which object it goes.
+    parent      text
 );
 ALTER TABLE storage_reaper.parked_object ALTER COLUMN payload SET STORAGE EXTERNAL;
 COMMENT ON TABLE storage_reaper.parked_object IS 'Private. Objects set aside for a person; read it through the view parked.';

@@ -1,5 +1,5 @@
--- A few of each purge, so that a slow one stands in nobody's way; of those at rest ($2) none. Nothing in a database that may not delete.
-SELECT e.id, e.due_at, e.attempts, e.urls, e.payload, e.created_at < pg_catalog.clock_timestamp() - interval '1 day' AS is_old, e.purge_id
+-- Some of each purge, so that a slow one stands in nobody's way; of those at rest ($2) none. Nothing in a database that may not delete.
+SELECT e.id, e.due_at, e.attempts, e.payload, e.purge_id
 FROM storage_reaper.purge p
 CROSS JOIN (SELECT * FROM storage_reaper.arming_state LIMIT 1) a
 CROSS JOIN LATERAL (

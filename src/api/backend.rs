@@ -12,7 +12,7 @@ use crate::domain::verify::Verify;
 use crate::domain::versions::Versions;
 use crate::error::{Error, Result};
 use crate::pg::{settings, wake};
-use crate::store::{backend, location};
+use crate::store::{backend, location, purge};
 
 use super::{Answer, required};
 
@@ -127,7 +127,7 @@ fn drop_backend(name: Option<&str>) -> Answer<()> {
     let name = required("name", name)?;
     let id = backend::id_of(name)?;
     if let Some(by) = backend::used_by(id)? {
-        return Err(Error::InUse { name: name.to_owned(), by }.into());
+        return Err(Error::InUse { kind: "backend", name: name.to_owned(), by }.into());
     }
     backend::delete(id)?;
     Ok(())
@@ -173,6 +173,9 @@ fn create_location(
 fn drop_location(url_base: Option<&str>) -> Answer<()> {
     let url_base = required("url_base", url_base)?;
     let base = UrlBase::parse(url_base).map(|base| base.as_str().to_owned()).unwrap_or_else(|_| url_base.to_owned());
+    if purge::all()?.iter().any(|purge| purge.url_base == base) {
+        return Err(Error::InUse { kind: "location", name: base, by: "purges" }.into());
+    }
     declare::begin()?;
     if !location::delete(&base)? {
         return Err(Error::Unknown { kind: "location", name: base }.into());

@@ -49,6 +49,16 @@ fn derive(
             "Unless names are unique in the bucket, use {key}, or {dir} with {name}, or {dir} with {stem} and {ext}."
         );
     }
+    if rule.is_nesting() {
+        ereport!(
+            PgLogLevel::WARNING,
+            PgSqlErrorCode::ERRCODE_WARNING,
+            format!(
+                "what \"{template}\" yields for an object \"a\" holds what it yields for an object \"a/b\", and takes it along"
+            ),
+            "Unless no key begins with another one and a slash, write something behind the last part, such as {key}.d/, and state what rows own: storage_reaper.attach(…, owns => …)."
+        );
+    }
     Ok(())
 }
 

@@ -153,6 +153,7 @@ fn alone(object: &ParkedObject) -> Vec<u8> {
         row_ids,
         owns: owns.map(|text| vec![text]),
         shares: shares.map(|text| vec![text]),
+        parents: object.parent.clone().map(|text| vec![text]),
     }
     .pack()
 }

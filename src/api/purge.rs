@@ -92,6 +92,7 @@ fn refused(error: PurgeError) -> Error {
         PurgeError::Zone => ("zone", "Cloudflare shows it as the zone ID."),
         PurgeError::Body => ("body", "Write it like {\"urls\": {urls}}."),
         PurgeError::NoSecret => ("secret", "Give it as profile:NAME."),
+        PurgeError::Clear => ("address", "Use https."),
         PurgeError::NoAddress => ("address", "Give the URL that the request goes to."),
     };
     Error::invalid(parameter, error.to_string(), hint)

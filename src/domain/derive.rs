@@ -7,7 +7,7 @@ use super::template::{Part, Template, TemplateError};
 /// What a template may name of the object's key; `over` may add names of its own.
 const PIECES: [&str; 5] = ["key", "dir", "name", "stem", "ext"];
 /// More at once are a mistake, and each is a request.
-const MOST_VARIANTS: usize = 1000;
+const MOST_VARIANTS: usize = 100;
 
 /// Values for the further names of a template, one set for each object that goes along.
 pub type Variant = BTreeMap<String, String>;
@@ -76,6 +76,16 @@ impl Derivation {
     pub fn is_one_to_one(&self) -> bool {
         let has = |name: &str| self.template.columns().contains(&name);
         has("key") || has("dir") && (has("name") || has("stem") && has("ext"))
+    }
+
+    /// Whether what lies below the prefix of one object may be another's, whose key begins like the first one's.
+    pub fn is_nesting(&self) -> bool {
+        let below =
+            |outer: &str, inner: &str| match (self.of(outer).into_iter().next(), self.of(inner).into_iter().next()) {
+                (Some(Ok(outer)), Some(Ok(inner))) => inner.starts_with(&outer),
+                _ => false,
+            };
+        self.is_prefix() && (below("p/q", "p/q/r") || below("p/q.e", "p/q.e/r.e"))
     }
 
     /// What goes with the object of that key, in the order of the sets.
@@ -245,6 +255,22 @@ mod tests {
             ("thumbs/{name}", false),
         ] {
             assert_eq!(derivation(template, None).unwrap().is_one_to_one(), is_one_to_one, "{template}");
+        }
+    }
+
+    #[test]
+    fn the_prefix_of_one_object_holds_another_s_in_silence() {
+        for (template, is_nesting) in [
+            ("hls/{key}/", true),
+            ("{dir}/{name}/", true),
+            ("{dir}/{stem}/", true),
+            ("hls/{key}.d/", false),
+            ("{dir}/hls/{name}/", false),
+            ("{dir}/{stem}-{ext}/", false),
+            ("hls/{name}/", false),
+            ("{key}.webp", false),
+        ] {
+            assert_eq!(derivation(template, None).unwrap().is_nesting(), is_nesting, "{template}");
         }
     }
 

@@ -24,6 +24,14 @@ pub struct Object {
     pub key: String,
 }
 
+impl Object {
+    /// From what `Display` shows, at a backend.
+    pub fn at(backend: BackendId, place: &str) -> Option<Self> {
+        let (bucket, key) = place.strip_prefix("s3://")?.split_once('/')?;
+        Some(Self { backend, bucket: bucket.to_owned(), key: key.to_owned() })
+    }
+}
+
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "s3://{}/{}", self.bucket, self.key)

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Scheme};
 
 /// What a path leaves as it is, beside slashes.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'%');
@@ -89,6 +89,8 @@ pub enum PurgeError {
     Body,
     #[error("The service takes a token.")]
     NoSecret,
+    #[error("The token would travel in the clear.")]
+    Clear,
     #[error("The address is missing.")]
     NoAddress,
 }
@@ -117,6 +119,11 @@ impl Purge {
         }
         if self.secret.is_none() && self.service != Service::Http {
             return Err(PurgeError::NoSecret);
+        }
+        let host = self.address.host();
+        let is_near = host == "localhost" || host == "[::1]" || host.starts_with("127.");
+        if self.secret.is_some() && self.address.scheme() == Scheme::Http && !is_near {
+            return Err(PurgeError::Clear);
         }
         let is_body = |body: &String| {
             self.service == Service::Http
@@ -241,6 +248,10 @@ mod tests {
         assert_eq!(Purge { zone: cloudflare.zone.clone(), ..http.clone() }.check(), Err(PurgeError::Zone));
         assert_eq!(Purge { secret: None, ..cloudflare.clone() }.check(), Err(PurgeError::NoSecret));
         assert!(Purge { secret: None, ..http.clone() }.check().is_ok());
+        let at = |address: &str| Purge { address: Endpoint::parse(address).unwrap(), ..http.clone() };
+        assert_eq!(at("http://hooks.example.com").check(), Err(PurgeError::Clear));
+        assert!(at("http://127.0.0.1:80").check().is_ok());
+        assert!(Purge { secret: None, ..at("http://hooks.example.com") }.check().is_ok());
         for body in ["{\"urls\": []}", "{urls", "{\"urls\": \"{urls}\"", "{urls}}"] {
             assert_eq!(Purge { body: Some(body.into()), ..http.clone() }.check(), Err(PurgeError::Body), "{body}");
         }

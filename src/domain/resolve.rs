@@ -21,7 +21,7 @@ pub use forms::{Prints, keys_may_mean, may_name, prints, url_under};
 pub use url::without_signature;
 
 /// Everything that a locator can name: the backends, and the locations that are declared or follow from them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Namespace {
     backends: Vec<Backend>,
     /// Buckets beside their backend's own that locations lead to, and the part of each that is declared.
@@ -31,7 +31,7 @@ pub struct Namespace {
 }
 
 /// A part of a bucket.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Share {
     backend: BackendId,
     bucket: String,

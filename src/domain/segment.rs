@@ -3,7 +3,7 @@
 //! Format: a version byte, then the body as it is (1) or as one zstd frame (2). The body: number of locators, kind of
 //! row ids; of each locator how many bytes it begins and ends with like the one before, and how many are its own; row
 //! ids; and the own bytes one behind the other. What locators share is left out before the compressor sees it, which
-//! halves its work. Behind them, where there are any: what each row can own, and what it shares. Columns laid out apart compress far better than rows: sequential integer ids cost next to nothing.
+//! halves its work. Behind them, where there are any: what each row can own, what it shares, and what each object goes with. Columns laid out apart compress far better than rows: sequential integer ids cost next to nothing.
 
 mod builder;
 mod column;
@@ -22,6 +22,8 @@ pub struct Segment {
     pub owns: Option<Vec<String>>,
     /// By which value rows share the object; empty for none.
     pub shares: Option<Vec<String>>,
+    /// With which object, as a locator, each one goes; empty for none.
+    pub parents: Option<Vec<String>>,
 }
 
 /// Primary keys of the rows that the locators came from, in the same order.
@@ -58,6 +60,7 @@ const TEXT_IDS: u8 = 2;
 
 const HAS_OWNS: u8 = 1;
 const HAS_SHARES: u8 = 2;
+const HAS_PARENTS: u8 = 4;
 
 /// Capture ends a segment at a few megabytes; more is damage or malice.
 const LARGEST: usize = 64 << 20;
@@ -68,7 +71,7 @@ impl Segment {
 
     /// Locators of no row.
     pub fn of(locators: Vec<String>) -> Self {
-        Self { locators, row_ids: RowIds::None, owns: None, shares: None }
+        Self { locators, row_ids: RowIds::None, owns: None, shares: None, parents: None }
     }
 
     /// Packs with a compressor of its own; capture keeps one instead.
@@ -76,6 +79,7 @@ impl Segment {
         let mut builder = SegmentBuilder::new();
         for (index, locator) in self.locators.iter().enumerate() {
             builder.next_has(self.owns(index), self.shares(index));
+            builder.next_goes_with(self.parent(index));
             match &self.row_ids {
                 RowIds::None => builder.push(locator),
                 RowIds::Int(ids) => builder.push_with_int(locator, ids[index]),
@@ -109,12 +113,18 @@ impl Segment {
         self.shares.as_ref()?.get(index).map(String::as_str)
     }
 
+    /// With which object one goes.
+    pub fn parent(&self, index: usize) -> Option<&str> {
+        self.parents.as_ref()?.get(index).map(String::as_str)
+    }
+
     /// The segment of the locators at these places.
     pub fn select(&self, places: &[usize]) -> Self {
         let of = |texts: &Vec<String>| places.iter().map(|&place| texts[place].clone()).collect();
         Self {
             owns: self.owns.as_ref().map(of),
             shares: self.shares.as_ref().map(of),
+            parents: self.parents.as_ref().map(of),
             locators: places.iter().map(|&place| self.locators[place].clone()).collect(),
             row_ids: match &self.row_ids {
                 RowIds::None => RowIds::None,

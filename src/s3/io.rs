@@ -1,14 +1,17 @@
 //! The I/O thread: many requests in flight on one thread that knows nothing of PostgreSQL.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::spawn_local;
 
-use crate::domain::backend::Backend;
+use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
 use crate::domain::document::Reading;
 use crate::domain::object::Object;
@@ -19,6 +22,7 @@ use super::document::Document;
 use super::fault::{Fault, FaultKind};
 use super::list::Listed;
 use super::purge::Untold;
+use super::turns::Turns;
 
 /// Settings of the thread; other ones mean another thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub struct Job {
     pub until: Instant,
     pub backend: Arc<Backend>,
     pub request: Request,
+    /// How many requests to the backend may be under way at once.
+    pub slots: usize,
     /// When a single object was captured, in microseconds of the epoch: the last time, if there are several.
     pub captured_us: i64,
 }
@@ -82,16 +88,34 @@ enum Order {
     Read(ReadJob),
     List(ListJob),
     Purge(PurgeJob),
+    Recall(Option<BackendId>),
     ForgetCredentials,
 }
 
 /// A request that was answered, or failed.
 #[derive(Debug)]
 pub enum Done {
-    Sent { id: u64, result: Result<Sent, Fault> },
-    Read { id: u64, result: Result<Document, Fault> },
-    Listed { id: u64, result: Result<Listed, Fault> },
-    Purged { id: u64, result: Result<(), Untold> },
+    Sent {
+        id: u64,
+        result: Result<Sent, Fault>,
+    },
+    Read {
+        id: u64,
+        result: Result<Document, Fault>,
+    },
+    Listed {
+        id: u64,
+        result: Result<Listed, Fault>,
+    },
+    Purged {
+        id: u64,
+        result: Result<(), Untold>,
+    },
+    /// It was taken back before it was sent, or its turn came too late.
+    Recalled {
+        id: u64,
+        is_late: bool,
+    },
 }
 
 /// The thread has ended by itself, which it does only by a panic.
@@ -127,6 +151,11 @@ impl Io {
     pub fn submit(&self, job: Job) {
         // A stopped thread shows in `finished`.
         let _ = self.orders.send(Order::Send(job));
+    }
+
+    /// Takes back what waits for its turn at a backend, or at any.
+    pub fn recall(&self, backend: Option<BackendId>) {
+        let _ = self.orders.send(Order::Recall(backend));
     }
 
     /// Asks for a document.
@@ -177,42 +206,70 @@ fn run(settings: Settings, mut incoming: UnboundedReceiver<Order>, report: impl 
         Ok(runtime) => runtime,
         Err(_) => return,
     };
-    let report = std::rc::Rc::new(report);
+    let report: Report = Rc::new(report);
     let tasks = tokio::task::LocalSet::new();
-    let client = Client::new(settings).map(std::rc::Rc::new);
+    let client = Client::new(settings).map(Rc::new);
     tasks.block_on(&runtime, async move {
+        let turns = Rc::default();
         while let Some(order) = incoming.recv().await {
-            let report = std::rc::Rc::clone(&report);
             match &client {
-                Ok(client) => carry_out(std::rc::Rc::clone(client), order, report).await,
+                Ok(client) => carry_out(client, &turns, order, &report).await,
                 Err(message) => refuse(order, message, &*report),
             }
         }
     });
 }
 
+/// Called on the thread with everything that is done.
+type Report = Rc<dyn Fn(Done)>;
+
 /// Starts what is ordered; its end is reported.
-async fn carry_out(client: std::rc::Rc<Client>, order: Order, report: std::rc::Rc<impl Fn(Done) + 'static>) {
-    tokio::task::spawn_local(async move {
-        match order {
-            Order::Send(job) => report(serve(&client, job).await),
-            Order::Read(job) => report(read(&client, job).await),
-            Order::List(job) => report(list(&client, job).await),
-            Order::Purge(job) => report(Done::Purged { id: job.id, result: client.purge(&job).await }),
-            Order::ForgetCredentials => client.forget_all_credentials().await,
+async fn carry_out(client: &Rc<Client>, turns: &Rc<RefCell<Turns>>, order: Order, report: &Report) {
+    let (own, report) = (Rc::clone(client), Rc::clone(report));
+    match order {
+        Order::Send(job) => {
+            let next = turns.borrow_mut().begin(job);
+            next.into_iter().for_each(|job| start(&own, turns, job, &report));
         }
+        Order::Recall(backend) => {
+            turns
+                .borrow_mut()
+                .recall(backend)
+                .into_iter()
+                .for_each(|job| report(Done::Recalled { id: job.id, is_late: false }));
+        }
+        Order::Read(job) => drop(spawn_local(async move { report(read(&own, job).await) })),
+        Order::List(job) => drop(spawn_local(async move { report(list(&own, job).await) })),
+        Order::Purge(job) => {
+            drop(spawn_local(async move { report(Done::Purged { id: job.id, result: own.purge(&job).await }) }));
+        }
+        // What is sent next must not find the old ones.
+        Order::ForgetCredentials => client.forget_all_credentials().await,
+    }
+}
+
+/// Sends a request whose turn it is, and then those whose turn comes by that.
+fn start(client: &Rc<Client>, turns: &Rc<RefCell<Turns>>, job: Job, report: &Report) {
+    let (client, turns, report) = (Rc::clone(client), Rc::clone(turns), Rc::clone(report));
+    spawn_local(async move {
+        let backend = job.backend.id;
+        let is_late = Instant::now() > job.until;
+        let done = if is_late { Done::Recalled { id: job.id, is_late } } else { serve(&client, job).await };
+        let next = turns.borrow_mut().end(backend);
+        next.into_iter().for_each(|job| start(&client, &turns, job, &report));
+        report(done);
     });
 }
 
 /// Without a client nothing can be done.
-fn refuse(order: Order, message: &str, report: &impl Fn(Done)) {
+fn refuse(order: Order, message: &str, report: &dyn Fn(Done)) {
     let fault = || Fault::refusal(FaultKind::Credentials, message.to_owned());
     match order {
         Order::Send(Job { id, .. }) => report(Done::Sent { id, result: Err(fault()) }),
         Order::Read(ReadJob { id, .. }) => report(Done::Read { id, result: Err(fault()) }),
         Order::List(ListJob { id, .. }) => report(Done::Listed { id, result: Err(fault()) }),
         Order::Purge(PurgeJob { id, .. }) => report(Done::Purged { id, result: Err(Untold::of(message)) }),
-        Order::ForgetCredentials => {}
+        Order::Recall(_) | Order::ForgetCredentials => {}
     }
 }
 

@@ -75,6 +75,8 @@ pub struct ParkedObject {
     /// A whole segment that could not be read.
     pub payload: Option<Vec<u8>>,
     pub derived: Option<Derived>,
+    /// With which object it goes.
+    pub parent: Option<String>,
 }
 
 /// Parked objects: all, by id, or by source.
@@ -94,6 +96,7 @@ pub fn parked(ids: Option<Vec<i64>>, source: Option<&str>) -> Result<Vec<ParkedO
             horizon: row.required("horizon")?,
             payload: row.optional("payload")?,
             derived: Derived::of(row)?,
+            parent: row.optional("parent")?,
         })
     })
 }

@@ -7,26 +7,31 @@ use pgrx::datum::TimestampWithTimeZone;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::purge::Purge;
 use crate::domain::segment::Segment;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 use super::spi;
 
-/// All declared purges.
+/// All declared purges. One that this version cannot read is left out, and said in the log: nothing waits for it.
 pub fn all() -> Result<Vec<Purge>> {
-    let damaged = |detail: String| Error::Stored { what: "purge", detail };
-    spi::read(include_str!("../../sql/queries/purge_all.sql"), &[], |row| {
+    let found = spi::read(include_str!("../../sql/queries/purge_all.sql"), &[], |row| {
         let (kind, address): (String, String) = (row.required("kind")?, row.required("address")?);
-        Ok(Purge {
+        let url_base: String = row.required("url_base")?;
+        let (Ok(service), Ok(address)) = (kind.parse(), Endpoint::parse(&address)) else {
+            pgrx::log!("storage_reaper: purge \"{url_base}\" cannot be read");
+            return Ok(None);
+        };
+        Ok(Some(Purge {
             id: row.required("id")?,
-            url_base: row.required("url_base")?,
-            service: kind.parse().map_err(|_| damaged(format!("Unknown kind \"{kind}\".")))?,
-            address: Endpoint::parse(&address).map_err(|error| damaged(error.to_string()))?,
+            url_base,
+            service,
+            address,
             zone: row.optional("zone")?,
             body: row.optional("body")?,
             secret: row.optional("secret")?,
             batch_size: u16::try_from(row.required::<i16>("batch_size")?).unwrap_or(1),
-        })
-    })
+        }))
+    })?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// Declares a purge; `false` when its base has one.
@@ -75,39 +80,34 @@ pub fn queue(untold: Vec<Untold>) -> Result<()> {
     spi::execute(statement, &[columns.0.into(), columns.1.into(), columns.2.into()]).map(drop)
 }
 
-/// Where URLs wait that are told together.
+/// Where URLs wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PurgeKey {
-    pub purge_id: i32,
     pub due_at: TimestampWithTimeZone,
     pub id: i64,
 }
 
 /// URLs whose time has come.
 pub struct DuePurge {
+    pub purge_id: i32,
     pub key: PurgeKey,
     /// How often the service refused just these.
     pub attempts: u32,
-    /// They wait for longer than a cache keeps anything, as a rule.
-    pub is_old: bool,
+    /// None, if this version cannot read them.
     pub urls: Vec<String>,
 }
 
-/// Up to so many of each purge that is not at rest, apart from those that are under way.
+/// Up to so many entries of each purge that is not at rest, apart from those that are under way.
 pub fn due(under_way: Vec<i64>, at_rest: Vec<i32>, most_each: usize) -> Result<Vec<DuePurge>> {
     let most = i64::try_from(most_each).unwrap_or(i64::MAX);
     let statement = include_str!("../../sql/queries/purge_entry_due.sql");
     spi::read(statement, &[under_way.into(), at_rest.into(), most.into()], |row| {
         let payload: Vec<u8> = row.required("payload")?;
         Ok(DuePurge {
-            key: PurgeKey {
-                purge_id: row.required("purge_id")?,
-                due_at: row.required("due_at")?,
-                id: row.required("id")?,
-            },
+            purge_id: row.required("purge_id")?,
+            key: PurgeKey { due_at: row.required("due_at")?, id: row.required("id")? },
             attempts: u32::try_from(row.required::<i16>("attempts")?).unwrap_or_default(),
-            is_old: row.required("is_old")?,
-            urls: Segment::unpack(&payload)?.locators,
+            urls: Segment::unpack(&payload).map(|segment| segment.locators).unwrap_or_default(),
         })
     })
 }
@@ -118,21 +118,40 @@ pub fn next_due_ms() -> Result<Option<i64>> {
     Ok(found.into_iter().next().flatten())
 }
 
-/// They were told, or are given up.
-pub fn end(key: PurgeKey, is_done: bool, error: Option<&str>) -> Result<()> {
-    let statement = include_str!("../../sql/queries/purge_entry_end.sql");
-    let PurgeKey { purge_id, due_at, id } = key;
-    spi::execute(statement, &[purge_id.into(), due_at.into(), id.into(), is_done.into(), error.into()]).map(drop)
+fn columns(keys: &[PurgeKey]) -> (Vec<TimestampWithTimeZone>, Vec<i64>) {
+    keys.iter().map(|key| (key.due_at, key.id)).unzip()
 }
 
-/// They are told later.
-pub fn delay(key: PurgeKey, wait: Duration, attempts: u32, error: &str) -> Result<()> {
+/// They were told, or are given up. Says whether all of them could be taken out.
+pub fn end(purge_id: i32, keys: &[PurgeKey], is_done: bool, error: Option<&str>) -> Result<bool> {
+    let (due, ids) = columns(keys);
+    let statement = include_str!("../../sql/queries/purge_entry_end.sql");
+    let arguments = [purge_id.into(), due.into(), ids.into(), is_done.into(), error.into()];
+    let ended: Vec<i64> = spi::write(statement, &arguments, |row| row.required("entries"))?;
+    Ok(ended.first().is_some_and(|ended| usize::try_from(*ended) == Ok(keys.len())))
+}
+
+/// They are told in these lots, after a while. Says whether all of them could be taken out.
+pub fn split(purge_id: i32, keys: &[PurgeKey], wait: Duration, attempts: u32, lots: &[&[String]]) -> Result<bool> {
+    let (due, ids) = columns(keys);
     let wait_ms = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
     let attempts = i16::try_from(attempts).unwrap_or(i16::MAX);
-    let PurgeKey { purge_id, due_at, id } = key;
-    spi::execute(
-        include_str!("../../sql/queries/purge_entry_delay.sql"),
-        &[purge_id.into(), due_at.into(), id.into(), wait_ms.into(), attempts.into(), error.into()],
-    )
-    .map(drop)
+    let count = |urls: &&[String]| i16::try_from(urls.len()).unwrap_or(i16::MAX);
+    let counts: Vec<i16> = lots.iter().map(count).collect();
+    let payloads: Vec<Vec<u8>> = lots.iter().map(|urls| Segment::of(urls.to_vec()).pack()).collect();
+    let arguments =
+        [purge_id.into(), due.into(), ids.into(), wait_ms.into(), attempts.into(), counts.into(), payloads.into()];
+    let statement = include_str!("../../sql/queries/purge_entry_split.sql");
+    let ended: Vec<i64> = spi::write(statement, &arguments, |row| row.required("entries"))?;
+    Ok(ended.first().is_some_and(|ended| usize::try_from(*ended) == Ok(keys.len())))
+}
+
+/// The service does not listen, and why.
+pub fn failed(purge_id: i32, error: &str) -> Result<()> {
+    spi::execute(include_str!("../../sql/queries/purge_failed.sql"), &[purge_id.into(), error.into()]).map(drop)
+}
+
+/// Gives up what is old.
+pub fn forget() -> Result<()> {
+    spi::execute(include_str!("../../sql/queries/purge_entry_forget.sql"), &[]).map(drop)
 }

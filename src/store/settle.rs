@@ -52,6 +52,8 @@ pub struct Parked {
     /// A whole segment that could not be read; `locator` then says which.
     pub payload: Option<Vec<u8>>,
     pub derived: Option<Derived>,
+    /// With which object it goes.
+    pub parent: Option<String>,
 }
 
 /// Takes entries out of the outbox.
@@ -153,6 +155,7 @@ pub fn park(parked: Vec<Parked>) -> Result<()> {
         vec![],
         vec![],
     );
+    let mut parents = Vec::with_capacity(parked.len());
     for row in parked {
         columns.0.push(row.source_id);
         columns.1.push(row.backend_id);
@@ -168,6 +171,7 @@ pub fn park(parked: Vec<Parked>) -> Result<()> {
         columns.11.push(row.shares);
         columns.12.push(row.derived.map(|derived| derived.derivation_id));
         columns.13.push(row.derived.map(|derived| derived.is_prefix));
+        parents.push(row.parent);
     }
     spi::execute(
         include_str!("../../sql/queries/parked_insert.sql"),
@@ -186,6 +190,7 @@ pub fn park(parked: Vec<Parked>) -> Result<()> {
             columns.11.into(),
             columns.12.into(),
             columns.13.into(),
+            parents.into(),
         ],
     )
     .map(drop)

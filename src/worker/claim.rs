@@ -1,9 +1,12 @@
 //! A claim: an entry that the leader works on, and what is known of each of its objects so far.
 
+use std::sync::Arc;
+
 use crate::domain::backend::BackendId;
 use crate::domain::breaker::Lot;
 use crate::domain::object::Object;
 use crate::domain::outcome::{Outcome, Reason};
+use crate::domain::resolve::Namespace;
 use crate::domain::segment::Segment;
 use crate::store::entry::Claimed;
 
@@ -31,6 +34,8 @@ pub enum Fate {
 pub struct Claim {
     pub entry: Claimed,
     pub segment: Segment,
+    /// By which its locators were resolved.
+    pub namespace: Arc<Namespace>,
     /// The segment could not be read; it is set aside as a whole.
     pub is_damaged: bool,
     /// Backends that some of its objects have to wait for.
@@ -43,7 +48,7 @@ pub struct Claim {
 
 impl Claim {
     /// Unpacks an entry. One that cannot be unpacked comes as a single object to park, so that it blocks nobody.
-    pub fn new(entry: Claimed) -> Self {
+    pub fn new(entry: Claimed, namespace: Arc<Namespace>) -> Self {
         let (segment, damage) = match Segment::unpack(&entry.payload) {
             Ok(segment) => (segment, None),
             Err(error) => {
@@ -54,7 +59,7 @@ impl Claim {
         let objects = segment.locators.len();
         let is_damaged = damage.is_some();
         let (waits_for, below, fates) = (Vec::new(), Vec::new(), vec![None; objects]);
-        let mut claim = Self { entry, segment, is_damaged, waits_for, below, fates, undecided: objects };
+        let mut claim = Self { entry, segment, namespace, is_damaged, waits_for, below, fates, undecided: objects };
         // Whole rows stay rows, also when they cannot be read: retry() leaves them alone.
         let holds_rows = claim.entry.fault.is_some();
         let reason = if is_damaged && !holds_rows { Reason::DamagedSegment } else { Reason::LocatorFailed };

@@ -25,10 +25,12 @@ use pgrx::prelude::*;
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
 use crate::domain::object::Object;
+use crate::domain::resolve::Namespace;
 use crate::domain::suspect::Suspects;
 use crate::guc;
 use crate::pg::{signals, transaction, utility};
 use crate::s3::io::{Io, Settings};
+use crate::store::purge;
 use crate::store::settle::{FORGOTTEN_AT_ONCE, forget_history};
 
 use super::breaker::Breaker;
@@ -79,6 +81,8 @@ pub struct Drain {
     settings: Settings,
     ringer: UnixStream,
     claims: HashMap<i64, Claim>,
+    /// What was declared when it was looked at last: as long as that stays the same, nothing has to be read anew.
+    namespace: Arc<Namespace>,
     /// Resolved, and not asked about yet.
     waiting: VecDeque<(Place, Object)>,
     /// Marked, and waiting for those who were writing then.
@@ -107,6 +111,8 @@ pub struct Drain {
     guard: Guard,
     documents: Documents,
     listings: Listings,
+    /// Objects in one settling transaction.
+    settled_at_once: usize,
     purges: Purges,
     breaker: Breaker,
     /// Failures of the guard in a row, and until when nothing is claimed because of them.
@@ -134,6 +140,7 @@ impl Drain {
             settings,
             ringer,
             claims: HashMap::new(),
+            namespace: Arc::default(),
             waiting: VecDeque::new(),
             marked: VecDeque::new(),
             aloft: HashMap::new(),
@@ -152,6 +159,7 @@ impl Drain {
             guard: Guard::default(),
             documents: Documents::default(),
             listings: Listings::default(),
+            settled_at_once: settle::SETTLED_AT_ONCE,
             purges: Purges::new(),
             breaker: Breaker::default(),
             doubts: 0,
@@ -244,6 +252,7 @@ impl Drain {
 
     /// Nothing of what is not sent yet will be sent.
     fn give_back_unsent(&mut self) {
+        self.io.recall(None);
         for planned in std::mem::take(&mut self.ready) {
             self.postpone(&planned, None);
             self.return_from(&planned, &[], &[]);
@@ -284,7 +293,7 @@ impl Drain {
         self.trim_at = now + TRIM_EVERY;
         let trimmed =
             transaction::run("storage_reaper: trim history", SHORT, || match utility::extension_is_installed() {
-                true => forget_history(guc::history_retention()),
+                true => purge::forget().and_then(|()| forget_history(guc::history_retention())),
                 false => Ok(0),
             });
         match trimmed {

@@ -70,13 +70,37 @@ pub struct Candidate {
     pub origin: Origin,
     /// Under which rows may name it.
     pub prints: Prints,
+    /// What it goes with: a row that names that keeps it, too.
+    pub parent: Option<Parent>,
+}
+
+/// An object that others go with.
+pub struct Parent {
+    pub object: Object,
+    pub prints: Prints,
+}
+
+impl Parent {
+    /// From its locator in an entry.
+    pub fn of(locator: &str, child: &Object, namespace: &Namespace) -> Option<Self> {
+        let object = Object::at(child.backend, locator)?;
+        Some(Self { prints: prints(&object, namespace), object })
+    }
 }
 
 impl Candidate {
     /// One that was captured from nowhere.
     fn of(object: Object, namespace: &Namespace) -> Self {
         let origin = Origin { source_id: None, row_id: None, shares: None };
-        Self { prints: prints(&object, namespace), origin, object }
+        Self { prints: prints(&object, namespace), origin, object, parent: None }
+    }
+}
+
+impl Candidate {
+    /// What a row has to name to keep it.
+    fn kept_by_naming(&self) -> impl Iterator<Item = (&Object, &Prints)> {
+        let parent = self.parent.as_ref().map(|parent| (&parent.object, &parent.prints));
+        std::iter::once((&self.object, &self.prints)).chain(parent)
     }
 }
 
@@ -259,10 +283,11 @@ impl Asked {
     ) -> Self {
         let mut asked: HashMap<i64, Vec<usize>> = HashMap::new();
         for (place, candidate) in open {
-            let Prints { placed, key } = &candidate.prints;
-            let key = keys_may_mean(&candidate.object, namespace, reference.backend).then_some(*key);
-            for print in placed.iter().copied().chain(key) {
-                asked.entry(print).or_default().push(place);
+            for (object, Prints { placed, key }) in candidate.kept_by_naming() {
+                let key = keys_may_mean(object, namespace, reference.backend).then_some(*key);
+                for print in placed.iter().copied().chain(key) {
+                    asked.entry(print).or_default().push(place);
+                }
             }
         }
         Self(asked)
@@ -296,7 +321,8 @@ impl Asked {
             // Rows beyond the last one that was looked at may name the object.
             let is_cut = *looked_at >= SPELLINGS;
             named.extend(self.places(print).filter(|&place| {
-                is_cut || may_name(&locator, &candidates[place].object, namespace, reference.backend)
+                let names = |object| may_name(&locator, object, namespace, reference.backend);
+                is_cut || candidates[place].kept_by_naming().any(|(object, _)| names(object))
             }));
         }
         named

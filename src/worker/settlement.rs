@@ -147,6 +147,7 @@ impl Rows {
             attempts: i32::try_from(attempts).unwrap_or(i32::MAX),
             payload: claim.is_damaged.then(|| claim.entry.payload.clone()),
             derived: claim.entry.derived,
+            parent: claim.segment.parent(index).map(str::to_owned),
         });
     }
 }

@@ -81,6 +81,59 @@ fn a_row_names_a_thumbnail_and_loses_it() -> Result<()> {
 }
 
 #[test]
+fn an_object_comes_back_and_its_thumbnail_goes() -> Result<()> {
+    let server = FaultServer::start()?;
+    let mut reaper = Reaper::facing(&server, "storage_reaper.max_attempts = 1\n")?;
+    reaper.images()?;
+    derive(&mut reaper, "'thumbs/{key}.webp'")?;
+    derive(&mut reaper, "'hls/{key}.d/'")?;
+    reaper.arm()?;
+    server.put("bucket", &["a", "thumbs/a.webp"]);
+    server.answer_naming("thumbs/a.webp", Answer::error(400, "Refused"));
+    server.answer_naming("hls%2F", Answer::error(400, "Refused"));
+    reaper.add_images(&["a"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until("both are parked", "SELECT parked = 2 FROM storage_reaper.status")?;
+    // Weeks later.
+    reaper.add_images(&["a"])?;
+    server.answer_no_more_naming();
+    let listing = "<ListBucketResult><Contents><Key>hls/a.d/1</Key></Contents></ListBucketResult>";
+    server.answer_naming("hls%2F", Answer::of(200, listing));
+    let before = server.requests().len();
+    reaper.db.run("SELECT storage_reaper.retry()")?;
+    reaper.until_drained()?;
+    let kept = "SELECT count(*) FROM storage_reaper.history WHERE outcome = 'kept' AND derived_by IS NOT NULL";
+    assert_eq!(reaper.db.row(kept)?, "2");
+    let asked = server.requests().split_off(before);
+    ensure!(asked.iter().all(|request| request.method == "GET"), "{asked:?}");
+    Ok(())
+}
+
+#[test]
+fn a_prefix_that_cannot_be_listed_slows_its_backend_down() -> Result<()> {
+    let server = FaultServer::start()?;
+    let mut reaper = Reaper::facing(
+        &server,
+        "storage_reaper.max_attempts = 2\nstorage_reaper.retry_base = '1s'\nstorage_reaper.retry_max = '1s'\n",
+    )?;
+    reaper.images()?;
+    derive(&mut reaper, "'hls/{key}.d/'")?;
+    reaper.arm()?;
+    server.answer_naming("hls%2F", Answer::error(500, "InternalError"));
+    let keys: Vec<String> = (0..300).map(|number| format!("k{number}")).collect();
+    reaper.add_images(&["first"])?;
+    reaper.db.run("DELETE FROM image")?;
+    server.request_after(1, storage_reaper_tests::wait::PATIENCE);
+    reaper.add_images(&keys)?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until("all have gone", "SELECT count(*) = 301 FROM storage_reaper.history WHERE outcome = 'deleted'")?;
+    let batches = server.requests().iter().map(|request| request.keys().len()).max();
+    assert_eq!(batches, Some(300), "in one request");
+    assert_eq!(reaper.db.row("SELECT count(*) FROM storage_reaper.backends WHERE held_since IS NOT NULL")?, "0");
+    Ok(())
+}
+
+#[test]
 fn a_key_of_dots_takes_the_bucket_along() -> Result<()> {
     let mut reaper = Reaper::new()?;
     reaper.images()?;

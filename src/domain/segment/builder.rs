@@ -1,7 +1,7 @@
 //! Packing, without an allocation a locator.
 
 use super::column::Column;
-use super::{HAS_OWNS, HAS_SHARES, INT_IDS, NO_IDS, RAW, TEXT_IDS, ZSTD};
+use super::{HAS_OWNS, HAS_PARENTS, HAS_SHARES, INT_IDS, NO_IDS, RAW, TEXT_IDS, ZSTD};
 
 /// Below this a zstd frame's own bytes outweigh what it saves.
 const WORTH_COMPRESSING: usize = 256;
@@ -29,6 +29,7 @@ pub struct SegmentBuilder {
     last_id: i64,
     owns: Column,
     shares: Column,
+    parents: Column,
     body: Vec<u8>,
 }
 
@@ -62,6 +63,7 @@ impl SegmentBuilder {
             last_id: 0,
             owns: Column::default(),
             shares: Column::default(),
+            parents: Column::default(),
             body: Vec::new(),
         }
     }
@@ -73,7 +75,7 @@ impl SegmentBuilder {
 
     /// Bytes that it takes so far, before compression.
     pub fn bytes(&self) -> usize {
-        self.bytes.len() + self.id_bytes.len() + self.owns.bytes() + self.shares.bytes()
+        self.bytes.len() + self.id_bytes.len() + self.owns.bytes() + self.shares.bytes() + self.parents.bytes()
     }
 
     /// What the row of the next locator can own, and what it shares with other rows.
@@ -83,6 +85,13 @@ impl SegmentBuilder {
         }
         if let Some(shares) = shares {
             self.shares.set(self.count, shares);
+        }
+    }
+
+    /// With which object the next one goes.
+    pub fn next_goes_with(&mut self, parent: Option<&str>) {
+        if let Some(parent) = parent {
+            self.parents.set(self.count, parent);
         }
     }
 
@@ -124,11 +133,11 @@ impl SegmentBuilder {
         write_number(&mut self.body, self.count as u64);
         self.body.push(self.kind);
         let has = |column: &Column, flag| if column.is_present() { flag } else { 0 };
-        self.body.push(has(&self.owns, HAS_OWNS) | has(&self.shares, HAS_SHARES));
+        self.body.push(has(&self.owns, HAS_OWNS) | has(&self.shares, HAS_SHARES) | has(&self.parents, HAS_PARENTS));
         for column in [&self.starts, &self.ends, &self.lengths, &self.ids, &self.id_bytes, &self.bytes] {
             self.body.extend_from_slice(column);
         }
-        for column in [&mut self.owns, &mut self.shares] {
+        for column in [&mut self.owns, &mut self.shares, &mut self.parents] {
             if column.is_present() {
                 column.write(self.count, &mut self.body);
             }
@@ -148,6 +157,7 @@ impl SegmentBuilder {
         self.last_id = 0;
         self.owns.clear();
         self.shares.clear();
+        self.parents.clear();
         for buffer in [
             &mut self.starts,
             &mut self.ends,

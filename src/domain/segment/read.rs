@@ -1,6 +1,8 @@
 //! Unpacking, which trusts nothing.
 
-use super::{HAS_OWNS, HAS_SHARES, INT_IDS, LARGEST, NO_IDS, RAW, RowIds, Segment, SegmentError, TEXT_IDS, ZSTD};
+use super::{
+    HAS_OWNS, HAS_PARENTS, HAS_SHARES, INT_IDS, LARGEST, NO_IDS, RAW, RowIds, Segment, SegmentError, TEXT_IDS, ZSTD,
+};
 
 /// The opposite of `SegmentBuilder::finish`.
 pub(super) fn unpack(packed: &[u8]) -> Result<Segment, SegmentError> {
@@ -27,7 +29,7 @@ fn parse(body: &[u8]) -> Result<Segment, SegmentError> {
     }
     let kind = *body.get(at).ok_or(SegmentError::Short)?;
     let has = *body.get(at + 1).ok_or(SegmentError::Short)?;
-    if has & !(HAS_OWNS | HAS_SHARES) != 0 {
+    if has & !(HAS_OWNS | HAS_SHARES | HAS_PARENTS) != 0 {
         return Err(SegmentError::Version);
     }
     at += 2;
@@ -46,7 +48,12 @@ fn parse(body: &[u8]) -> Result<Segment, SegmentError> {
     let locators = locators(body, &mut at, &starts, &ends, &lengths)?;
     let owns = (has & HAS_OWNS != 0).then(|| column(body, &mut at, count)).transpose()?;
     let shares = (has & HAS_SHARES != 0).then(|| column(body, &mut at, count)).transpose()?;
-    if at == body.len() { Ok(Segment { locators, row_ids, owns, shares }) } else { Err(SegmentError::Trailing) }
+    let parents = (has & HAS_PARENTS != 0).then(|| column(body, &mut at, count)).transpose()?;
+    if at == body.len() {
+        Ok(Segment { locators, row_ids, owns, shares, parents })
+    } else {
+        Err(SegmentError::Trailing)
+    }
 }
 
 fn column(body: &[u8], at: &mut usize, count: usize) -> Result<Vec<String>, SegmentError> {

@@ -16,9 +16,9 @@ proptest! {
         segment in prop::collection::vec(any::<String>(), 1..60)
             .prop_flat_map(|locators| {
                 let texts = || prop::option::of(prop::collection::vec(any::<String>(), locators.len()));
-                (Just(locators.clone()), ids(locators.len()), texts(), texts())
+                (Just(locators.clone()), ids(locators.len()), texts(), texts(), texts())
             })
-            .prop_map(|(locators, row_ids, owns, shares)| Segment { locators, row_ids, owns, shares })
+            .prop_map(|(locators, row_ids, owns, shares, parents)| Segment { locators, row_ids, owns, shares, parents })
     ) {
         prop_assert_eq!(Segment::unpack(&segment.pack()), Ok(segment));
     }

@@ -28,6 +28,10 @@ impl Drain {
                     self.document_answered(id, result, now);
                     continue;
                 }
+                Done::Recalled { id, is_late } => {
+                    self.recalled(id, is_late);
+                    continue;
+                }
                 Done::Purged { id, result } => {
                     self.cache_answered(id, result, now);
                     continue;
@@ -49,6 +53,18 @@ impl Drain {
                 Err(fault) => self.failed(planned, fault, now),
             }
         }
+    }
+
+    /// A request was not sent. One whose turn came too late is checked again.
+    fn recalled(&mut self, id: u64, is_late: bool) {
+        let Some(planned) = self.sent.remove(&id) else { return };
+        if is_late {
+            self.lane(planned.backend.id).narrow();
+            self.wait_again(&planned);
+        } else {
+            self.postpone(&planned, None);
+        }
+        self.return_from(&planned, &[], &[]);
     }
 
     /// What the answer says of each object. Something of the only one may be gone although the store keeps it (`is_partial`).

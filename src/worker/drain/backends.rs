@@ -23,7 +23,8 @@ impl Drain {
     pub(super) fn note(&mut self, request: u64, planned: &Planned, answers: &[KeyAnswer], now: Instant) {
         let id = planned.backend.id;
         self.released(&planned.backend, now);
-        self.lane(id).stale = 0;
+        let lane = self.lane(id);
+        (lane.stale, lane.answered_at) = (0, Some(now));
         let throttled = answers.iter().find_map(|answer| match &answer.verdict {
             Verdict::Throttled { message } => Some(message.clone()),
             _ => None,
@@ -71,24 +72,32 @@ impl Drain {
 
     /// Nothing is sent to the backend for a while, and less at once then than the keys of the request that failed.
     pub(super) fn rest(&mut self, backend: &Backend, keys: usize, fault: &Fault, now: Instant) {
-        let opened = self.circuits.fail(backend.id, fault, 0.5 + fastrand::f64() / 2.0, now);
+        let counts = self.hold_back(backend, fault, now);
         let pace = &mut self.lane(backend.id).pace;
         match fault.kind {
             // What was in flight together counts once.
-            _ if !opened.counts => {}
+            _ if !counts => {}
             FaultKind::Throttled => pace.throttled(),
             FaultKind::Timeout | FaultKind::Transient => pace.overtaxed(keys),
             // One key of it may be what the store cannot take.
             FaultKind::Malformed | FaultKind::Denied => pace.shrink(keys),
             _ => {}
         }
+    }
+
+    /// Nothing is sent to the backend for a while. Says whether the fault counts beside others.
+    pub(super) fn hold_back(&mut self, backend: &Backend, fault: &Fault, now: Instant) -> bool {
+        // What waits for its turn there is not sent.
+        self.io.recall(Some(backend.id));
+        let opened = self.circuits.fail(backend.id, fault, 0.5 + fastrand::f64() / 2.0, now);
         if opened.is_news {
             log!("storage_reaper: backend \"{}\" is held: {}", backend.name, fault.message);
             self.record_held(backend.id, Some(fault.message.clone()));
         }
+        opened.counts
     }
 
-    pub(super) fn released(&mut self, backend: &Backend, now: Instant) {
+    fn released(&mut self, backend: &Backend, now: Instant) {
         if self.circuits.succeed(backend.id, now) {
             log!("storage_reaper: backend \"{}\" answers again", backend.name);
             self.record_held(backend.id, None);

@@ -10,11 +10,11 @@ use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::{self, Limits, Request};
 use crate::domain::object::Object;
 use crate::domain::outcome::{Outcome, Reason};
-use crate::domain::resolve::{Namespace, prints, resolve};
+use crate::domain::resolve::{Namespace, prints as prints_of, resolve};
 use crate::pg::transaction;
 use crate::s3::io::Job;
 
-use super::super::guard::{Candidate, Checked, Doubt, Origin};
+use super::super::guard::{Candidate, Checked, Doubt, Origin, Parent};
 use super::documents::Documents;
 use super::flight::Flight;
 use super::look::namespace;
@@ -76,7 +76,7 @@ impl Drain {
                 continue;
             }
             // Not `now`: a lane may have opened while others were checked, and `full` counts on it.
-            if *here >= self.most_in_flight(id) || self.lane(id).is_shut(Instant::now()) {
+            if *here >= self.most_sent(id) || self.lane(id).is_shut(Instant::now()) {
                 self.ready.push_back(planned);
                 continue;
             }
@@ -86,6 +86,7 @@ impl Drain {
             let captured_us = self.captured_us(&planned);
             self.io.submit(Job {
                 captured_us,
+                slots: self.most_in_flight(id),
                 id: self.next_job,
                 until: planned.checked_at + 2 * FRESH,
                 backend: Arc::clone(&planned.backend),
@@ -102,7 +103,8 @@ impl Drain {
     }
 
     fn ask_again_about_stale(&mut self) {
-        let is_stale = |planned: &Planned| planned.checked_at.elapsed() >= FRESH;
+        let now = Instant::now();
+        let is_stale = |planned: &Planned| now.saturating_duration_since(planned.checked_at) >= FRESH;
         if !self.ready.iter().any(is_stale) {
             return;
         }
@@ -126,7 +128,7 @@ impl Drain {
     /// Asks about the objects of a closed flight and plans what is let through. Says whether to go on.
     fn check(&mut self, mut flight: Flight, now: Instant) -> bool {
         let asked = std::mem::take(&mut flight.objects);
-        let Some((free, backends)) = self.without_kept(asked, Some(&flight), now) else {
+        let Some((free, backends)) = self.without_kept(asked, Some(&mut flight), now) else {
             self.call_off(flight, Fate::Postponed(None));
             return !self.is_quiet(now);
         };
@@ -157,7 +159,7 @@ impl Drain {
     pub(super) fn without_kept(
         &mut self,
         asked: Vec<(Place, Object)>,
-        flight: Option<&Flight>,
+        mut flight: Option<&mut Flight>,
         now: Instant,
     ) -> Option<(Vec<(Place, Object)>, Backends)> {
         let (namespace, backends) = match transaction::run("storage_reaper: guard", SHORT, namespace) {
@@ -167,15 +169,27 @@ impl Drain {
                 return None;
             }
         };
-        let asked = asked.into_iter().map(|(place, object)| (place, self.candidate(place, object, &namespace)));
-        let (asked, changed): (Vec<_>, Vec<_>) = asked.partition(|(place, candidate)| {
-            self.still_means(*place, &candidate.object, &namespace)
-                && flight.is_none_or(|flight| flight.covers(candidate, &namespace))
-        });
+        let namespace = self.known(namespace);
+        let (mut places, mut candidates, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, object) in asked {
+            let prints = flight.as_deref_mut().and_then(|flight| flight.take_prints(place, &namespace));
+            let is_covered = prints.is_some();
+            let prints = prints.unwrap_or_else(|| prints_of(&object, &namespace));
+            let parent = self.parent(place, &object, &namespace);
+            let candidate = Candidate { prints, origin: self.origin(place), object, parent };
+            let covers = |flight: &&mut Flight| flight.covers(&candidate, &namespace);
+            if self.still_means(place, &candidate.object, &namespace)
+                && (is_covered || flight.as_ref().is_none_or(covers))
+            {
+                places.push(place);
+                candidates.push(candidate);
+            } else {
+                changed.push(place);
+            }
+        }
         // Nobody announces them: they are claimed anew at once.
         self.look_now |= !changed.is_empty();
-        changed.into_iter().for_each(|(place, _)| self.decide(place, Fate::Postponed(None)));
-        let (places, candidates): (Vec<Place>, Vec<Candidate>) = asked.into_iter().unzip();
+        changed.into_iter().for_each(|place| self.decide(place, Fate::Postponed(None)));
         let Documents { library, read_since, .. } = &mut self.documents;
         let checked = self.guard.check(&candidates, &namespace, library, *read_since);
         let objects = candidates.into_iter().map(|candidate| candidate.object);
@@ -220,13 +234,17 @@ impl Drain {
         }
     }
 
-    fn candidate(&self, place: Place, object: Object, namespace: &Namespace) -> Candidate {
-        Candidate { prints: prints(&object, namespace), origin: self.origin(place), object }
+    /// What an object goes with.
+    pub(super) fn parent(&self, (entry, index): Place, object: &Object, namespace: &Namespace) -> Option<Parent> {
+        Parent::of(self.claims.get(&entry)?.segment.parent(index)?, object, namespace)
     }
 
     /// Backends and locations may have changed since the claim.
-    fn still_means(&self, (entry, index): Place, object: &Object, namespace: &Namespace) -> bool {
+    fn still_means(&self, (entry, index): Place, object: &Object, namespace: &Arc<Namespace>) -> bool {
         self.claims.get(&entry).is_some_and(|claim| {
+            if Arc::ptr_eq(&claim.namespace, namespace) {
+                return true;
+            }
             let default = claim.entry.backend_id.map(BackendId);
             resolve(&claim.segment.locators[index], namespace, default).is_ok_and(|now| now == *object)
         })

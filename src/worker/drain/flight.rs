@@ -2,6 +2,7 @@
 //! or waits. The protocol stands in domain/flight.rs.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::domain::backend::BackendId;
@@ -12,7 +13,7 @@ use crate::guc;
 use crate::pg::{lock, shared, transaction, utility};
 use crate::store::flight;
 
-use super::super::guard::{Candidate, Origin};
+use super::super::guard::{Candidate, Origin, Parent};
 use super::look::namespace;
 use super::{Drain, Fate, Place, Planned, SHORT};
 
@@ -44,6 +45,9 @@ pub(super) struct Flight {
     pub objects: Vec<(Place, Object)>,
     marks: Marks,
     of_place: HashMap<Place, Vec<i64>>,
+    /// By which it was marked, and the fingerprints that follow from that.
+    namespace: Arc<Namespace>,
+    prints: HashMap<Place, Prints>,
     /// Requests that are ready or sent.
     pub requests: usize,
     gone: Vec<i64>,
@@ -56,10 +60,15 @@ impl Flight {
         !is_fenced || self.is_fenced && self.has_waited
     }
 
+    /// The fingerprints of an object, if they and the marks still tell all its spellings.
+    pub fn take_prints(&mut self, place: Place, namespace: &Arc<Namespace>) -> Option<Prints> {
+        if Arc::ptr_eq(&self.namespace, namespace) { self.prints.remove(&place) } else { None }
+    }
+
     /// Whether the marks still tell all spellings of an object.
     pub fn covers(&self, candidate: &Candidate, namespace: &Namespace) -> bool {
-        let Candidate { object, prints, origin } = candidate;
-        marks_of(object, prints, origin, namespace).iter().all(|mark| self.marks.contains(*mark))
+        let Candidate { object, prints, origin, parent } = candidate;
+        marks_of(object, prints, origin, parent.as_ref(), namespace).iter().all(|mark| self.marks.contains(*mark))
     }
 
     fn note(&self, places: &[Place]) -> Vec<i64> {
@@ -67,8 +76,26 @@ impl Flight {
     }
 }
 
-fn marks_of(object: &Object, prints: &Prints, origin: &Origin, namespace: &Namespace) -> Vec<i64> {
+/// What was marked.
+struct Marked {
+    id: i64,
+    is_fenced: bool,
+    marks: Marks,
+    of_place: HashMap<Place, Vec<i64>>,
+    namespace: Namespace,
+    prints: HashMap<Place, Prints>,
+}
+
+fn marks_of(
+    object: &Object,
+    prints: &Prints,
+    origin: &Origin,
+    parent: Option<&Parent>,
+    namespace: &Namespace,
+) -> Vec<i64> {
     let mut marks = object_marks(object, prints, namespace);
+    // Who writes a row that names what it goes with waits, too.
+    marks.extend(parent.iter().flat_map(|parent| object_marks(&parent.object, &parent.prints, namespace)));
     if let Some(source) = origin.source_id {
         marks.extend(origin.row_id.as_ref().map(|row| row_mark(source, row)));
         marks.extend(origin.shares.as_ref().filter(|value| !value.is_empty()).map(|value| share_mark(source, value)));
@@ -94,21 +121,28 @@ impl Drain {
         }
         let to_mark: Vec<_> =
             objects.iter().map(|(place, object)| (*place, object.clone(), self.origin(*place))).collect();
+        let parents: HashMap<Place, String> = self.parents_of(&objects);
         shared::announce_flights(true);
         let marked = transaction::run("storage_reaper: mark", SHORT, move || {
             let (namespace, _) = namespace()?;
-            let marked = to_mark.iter().map(|(place, object, origin)| {
-                (*place, marks_of(object, &prints(object, &namespace), origin, &namespace))
-            });
-            let of_place: HashMap<Place, Vec<i64>> = marked.collect();
+            let mut all_prints = HashMap::with_capacity(to_mark.len());
+            let mut of_place: HashMap<Place, Vec<i64>> = HashMap::with_capacity(to_mark.len());
+            for (place, object, origin) in &to_mark {
+                let prints = prints(object, &namespace);
+                let parent = parents.get(place).and_then(|parent| Parent::of(parent, object, &namespace));
+                of_place.insert(*place, marks_of(object, &prints, origin, parent.as_ref(), &namespace));
+                all_prints.insert(*place, prints);
+            }
             let marks = Marks::new(of_place.values().flatten().copied());
             let is_fenced = flight::is_fenced()?;
-            Ok((flight::mark(&marks, is_fenced)?, is_fenced, marks, of_place))
+            let id = flight::mark(&marks, is_fenced)?;
+            Ok(Marked { id, is_fenced, marks, of_place, namespace, prints: all_prints })
         });
         match marked {
-            Ok((id, is_fenced, marks, of_place)) => {
+            Ok(Marked { id, is_fenced, marks, of_place, namespace, prints }) => {
                 // Taken after the commit: whoever has not seen the mark is below it.
                 let horizon = transaction::next_id();
+                let namespace = self.known(namespace);
                 self.marked.push_back(Flight {
                     id,
                     backend,
@@ -118,6 +152,8 @@ impl Drain {
                     objects,
                     marks,
                     of_place,
+                    namespace,
+                    prints,
                     requests: 0,
                     gone: Vec::new(),
                     unclear: Vec::new(),
@@ -131,6 +167,12 @@ impl Drain {
                 false
             }
         }
+    }
+
+    /// What objects go with, as locators.
+    fn parents_of(&self, objects: &[(Place, Object)]) -> HashMap<Place, String> {
+        let parent = |(entry, index): Place| self.claims.get(&entry)?.segment.parent(index).map(str::to_owned);
+        objects.iter().filter_map(|(place, _)| Some((*place, parent(*place)?))).collect()
     }
 
     /// The next objects of one backend that has room.

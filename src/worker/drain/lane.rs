@@ -12,6 +12,10 @@ use crate::guc;
 use super::check::{LARGEST_WINDOW, SMALLEST_WINDOW};
 use super::{Drain, Planned};
 
+/// Single deletions that are checked at once, for each that may be under way: the next check is over before these are, and
+/// these are sent before the check is stale.
+const ROUNDS: usize = 8;
+
 /// What is known of a backend as long as the worker runs.
 pub(super) struct Lane {
     pub pace: Pace,
@@ -21,8 +25,12 @@ pub(super) struct Lane {
     opens_at: Option<Instant>,
     /// Objects a second, if they are limited: no more are asked about at once.
     pub rate: Option<u32>,
+    /// When it answered a deletion for the last time.
+    pub answered_at: Option<Instant>,
     /// Requests in a row that were too late to be sent.
     pub stale: u32,
+    /// Its requests carry one key each.
+    has_singles: bool,
     /// It refused DeleteObjects as such, and that could not be written down.
     pub singles_only: bool,
 }
@@ -34,7 +42,9 @@ impl Lane {
             window: LARGEST_WINDOW,
             opens_at: None,
             rate: None,
+            answered_at: None,
             stale: 0,
+            has_singles: false,
             singles_only: false,
         }
     }
@@ -78,17 +88,24 @@ impl Drain {
     pub(super) fn window(&mut self, backend: BackendId) -> usize {
         let lane = self.lane(backend);
         let rate = lane.rate.and_then(|rate| usize::try_from(rate).ok()).unwrap_or(usize::MAX);
-        lane.window.min(rate).min(self.window_limit)
+        let rounds = if lane.has_singles { ROUNDS * lane.pace.requests(ceiling()) } else { usize::MAX };
+        lane.window.min(rate).min(rounds.max(SMALLEST_WINDOW)).min(self.window_limit)
     }
 
-    /// Requests in flight, by backend.
+    /// Requests that are under way or wait for their turn, by backend.
     pub(super) fn in_flight(&self) -> HashMap<BackendId, usize> {
         let mut in_flight = HashMap::new();
         self.sent.values().for_each(|sent| *in_flight.entry(sent.backend.id).or_default() += 1);
         in_flight
     }
 
-    /// How many may be.
+    /// How many may be: with those that wait, the store has to do while the worker checks the next ones.
+    pub(super) fn most_sent(&self, backend: BackendId) -> usize {
+        let most = self.most_in_flight(backend);
+        if self.circuits.is_probing(backend) { most } else { 2 * most }
+    }
+
+    /// How many may be under way.
     pub(super) fn most_in_flight(&self, backend: BackendId) -> usize {
         match self.lanes.get(&backend) {
             _ if self.circuits.is_probing(backend) => 1,
@@ -101,7 +118,7 @@ impl Drain {
     pub(super) fn full(&self) -> HashSet<BackendId> {
         let now = Instant::now();
         let in_flight = self.in_flight().into_iter();
-        let full = in_flight.filter(|(id, requests)| *requests >= self.most_in_flight(*id)).map(|(id, _)| id);
+        let full = in_flight.filter(|(id, requests)| *requests >= self.most_sent(*id)).map(|(id, _)| id);
         full.chain(self.lanes.iter().filter(|(_, lane)| lane.is_shut(now)).map(|(id, _)| *id)).collect()
     }
 
@@ -123,6 +140,7 @@ impl Drain {
         let lane = self.lane(backend.id);
         let mut limits = Limits::of(backend, lane.pace.keys(ceiling()));
         limits.has_batches &= !lane.singles_only;
+        lane.has_singles = !limits.has_batches || limits.batch_size == 1;
         limits
     }
 }

@@ -36,7 +36,8 @@ const LONGEST_HELD_BACK: Duration = Duration::from_secs(10);
 /// What one look finds.
 struct Found {
     entries: Vec<Claimed>,
-    namespace: Namespace,
+    /// Not looked at when there are no entries.
+    namespace: Option<Namespace>,
     outlook: Option<Outlook>,
     tripped: Vec<Tripped>,
 }
@@ -143,7 +144,8 @@ impl Drain {
     }
 
     fn take(&mut self, found: Found, now: Instant) {
-        let Found { entries, namespace, .. } = found;
+        let Found { entries, namespace: Some(namespace), .. } = found else { return };
+        let namespace = self.known(namespace);
         for backend in namespace.backends() {
             self.lane(backend.id).rate = backend.rate_limit;
         }
@@ -157,7 +159,7 @@ impl Drain {
                 self.claim_limit = FIRST_CLAIM;
                 break;
             }
-            let mut claim = Claim::new(entry);
+            let mut claim = Claim::new(entry, Arc::clone(&namespace));
             taken += claim.segment.locators.len();
             let default = claim.entry.backend_id.map(BackendId);
             let is_prefix = claim.entry.derived.is_some_and(|derived| derived.is_prefix);
@@ -166,6 +168,10 @@ impl Drain {
                 match resolve(&claim.segment.locators[index], &namespace, default) {
                     Ok(object) if self.is_blocked(object.backend, now) => {
                         claim.wait_for(object.backend);
+                        claim.decide(index, Fate::Postponed(None));
+                    }
+                    Ok(prefix) if is_prefix && self.listings.is_crowded(prefix.backend) => {
+                        self.is_crowded = true;
                         claim.decide(index, Fate::Postponed(None));
                     }
                     Ok(prefix) if is_prefix => {
@@ -194,6 +200,14 @@ impl Drain {
         }
     }
 
+    /// The same, in the memory where it was before if it has not changed.
+    pub(super) fn known(&mut self, namespace: Namespace) -> Arc<Namespace> {
+        if *self.namespace != namespace {
+            self.namespace = Arc::new(namespace);
+        }
+        Arc::clone(&self.namespace)
+    }
+
     /// A locator may name an object of another backend than its entry's, which the claim has already left out.
     fn is_blocked(&self, backend: BackendId, now: Instant) -> bool {
         self.circuits.blocked_until(backend, now).is_some() || self.paused.contains(&-backend.0)
@@ -218,11 +232,10 @@ fn gate() -> Result<Switched> {
 }
 
 fn find(except: &Except, limit: i64, limits: Option<&Limits>, breaker: &mut Breaker) -> Result<Found> {
-    let nothing = || (Vec::new(), Namespace::new(Vec::new(), Vec::new()));
     // A claim writes row locks, and so takes a transaction id: not for nothing.
     if !entry::is_anything_due(except)? {
-        let (entries, namespace) = nothing();
-        return Ok(Found { entries, namespace, outlook: Some(entry::outlook(except)?), tripped: Vec::new() });
+        let outlook = Some(entry::outlook(except)?);
+        return Ok(Found { entries: Vec::new(), namespace: None, outlook, tripped: Vec::new() });
     }
     let tripped = limits.map_or(Ok(Vec::new()), |limits| breaker.trip(limits))?;
     let entries = entry::claim(except, limit)?;
@@ -234,7 +247,7 @@ fn find(except: &Except, limit: i64, limits: Option<&Limits>, breaker: &mut Brea
         beyond.claimed.extend(entries.iter().map(|entry| entry.id));
         Some(entry::outlook(&beyond)?)
     };
-    Ok(Found { entries, namespace: namespace()?.0, outlook, tripped })
+    Ok(Found { entries, namespace: Some(namespace()?.0), outlook, tripped })
 }
 
 /// What is declared now.

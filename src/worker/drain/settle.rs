@@ -11,7 +11,7 @@ use super::super::settlement::Rows;
 use super::{Drain, SHORT};
 
 /// Objects in one settling transaction, unless a single entry has more: it ends well within its time limit.
-const SETTLED_AT_ONCE: usize = 10_000;
+pub(super) const SETTLED_AT_ONCE: usize = 10_000;
 /// An object of a paused backend in an entry of another one is looked at again after this.
 const WHILE_PAUSED: Duration = Duration::from_secs(5);
 
@@ -34,12 +34,15 @@ impl Drain {
         let mut decided: Vec<i64> =
             self.claims.iter().filter(|(_, claim)| claim.is_decided()).map(|(id, _)| *id).collect();
         while !decided.is_empty() && !self.is_quiet(now) {
-            let objects = |id: &i64| self.claims[id].segment.locators.len();
+            let objects = |id: &i64| {
+                let claim = &self.claims[id];
+                claim.segment.locators.len() + claim.below.iter().map(|(_, objects)| objects.len()).sum::<usize>()
+            };
             let mut sum = 0;
             let fits = decided.iter().take_while(|id| {
                 let before = sum;
                 sum += objects(id);
-                before < SETTLED_AT_ONCE
+                before < self.settled_at_once
             });
             let lot: Vec<i64> = fits.copied().collect();
             decided.drain(..lot.len());
@@ -72,9 +75,14 @@ impl Drain {
                     }
                 }
                 self.look_now = true;
+                self.settled_at_once = (self.settled_at_once * 2).min(SETTLED_AT_ONCE);
             }
             // The objects are decided in memory; the rows are written as soon as the database takes them.
-            Err(failure) => self.be_quiet("could not record outcomes", &failure, now),
+            Err(failure) => {
+                // It may have been too much at once: what goes with an object may be many.
+                self.settled_at_once = (self.settled_at_once / 2).max(1);
+                self.be_quiet("could not record outcomes", &failure, now);
+            }
         }
     }
 
