@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use html_escape::decode_html_entities;
+use percent_encoding::percent_decode_str;
 
 /// A scheme of ours; a URL may also leave it out.
 const SCHEMES: [&str; 4] = ["https:", "http:", "s3:", "gs:"];
@@ -14,8 +15,11 @@ const SCHEMES: [&str; 4] = ["https:", "http:", "s3:", "gs:"];
 const IN_URLS: &[char] = &[':', '/', '.', '-', '_', '%', '~'];
 /// What ends a URL for everybody.
 const ALWAYS: &[char] = &['"', '<', '>', '`', '\n', '\r', '\t'];
-/// What ends it for some: blanks, and what Markdown, CSS and srcset put behind it.
-const SOMETIMES: &[char] = &[' ', '\'', ')', ']', '}', ',', ';', '|', '\\'];
+/// What ends it for some: blanks, and what Markdown, BBCode, CSS and srcset put behind it, and typographers of any language.
+fn may_end(letter: char) -> bool {
+    const ASCII: &[char] = &[' ', '\'', '(', ')', '[', ']', '{', '}', ',', ';', '|', '\\', '^', '$', '*'];
+    if letter.is_ascii() { ASCII.contains(&letter) } else { !letter.is_alphanumeric() }
+}
 /// What a sentence puts behind it.
 const TRAILING: &[char] = &['.', ',', ';', ':', '!', '?', '\'', ')', ']', '}', '*', '_', '~'];
 
@@ -55,6 +59,12 @@ fn find(text: &str, mut found: Found) -> Urls {
     }
     for text in unescaped {
         collect(&text, &mut found);
+        let is_escaped = |letter: char| letter.is_ascii_alphanumeric() || "%-._~".contains(letter);
+        let values = text.split(|letter| !is_escaped(letter));
+        for value in values.filter(|value| value.contains("%2F%2F") || value.contains("%2f%2f")) {
+            // A URL in the query of another one.
+            collect(&percent_decode_str(value).decode_utf8_lossy(), &mut found);
+        }
         if text.contains('&') {
             collect(&decode_html_entities(text.as_ref()), &mut found);
         }
@@ -94,6 +104,10 @@ impl Found {
         });
         // What is found again counts as well: it took its time.
         self.bytes += url.len();
+        if has_path && url.contains('&') {
+            // A delimiter that is written as an entity is none.
+            self.urls.insert(decode_html_entities(url).into_owned());
+        }
         if has_path && !self.urls.contains(url) {
             // Alone, a text that takes steps could be a key.
             if url.starts_with("//") && url.contains("..") {
@@ -119,13 +133,16 @@ fn collect(text: &str, found: &mut Found) {
         let near = &text[start..floor(text, reach)];
         let whole = &near[..near.find(ALWAYS).unwrap_or(near.len())];
         let scheme = whole.find("//").map_or(0, |slashes| slashes + "//".len());
+        if let Some(quoted) = quoted(text, start, near) {
+            found.add(quoted);
+        }
         if found.is_full() {
-            let end = whole[scheme..].find(SOMETIMES).map_or(whole.len(), |at| scheme + at);
+            let end = whole[scheme..].find(may_end).map_or(whole.len(), |at| scheme + at);
             found.add_trimmed(&whole[..end]);
             continue;
         }
         let mut blanks = 0;
-        for (at, separator) in whole[scheme..].match_indices(SOMETIMES) {
+        for (at, separator) in whole[scheme..].match_indices(may_end) {
             blanks += usize::from(separator == " ");
             if blanks > MOST_BLANKS || found.is_full() {
                 break;
@@ -134,6 +151,12 @@ fn collect(text: &str, found: &mut Found) {
         }
         found.add_trimmed(whole);
     }
+}
+
+/// What stands between quotes, if the URL begins behind one: blanks and other quotes are a part of it.
+fn quoted<'a>(text: &str, start: usize, near: &'a str) -> Option<&'a str> {
+    let quote = text[..start].chars().next_back().filter(|letter| ['"', '\'', '`'].contains(letter))?;
+    near.split_once(quote).map(|(quoted, _)| quoted)
 }
 
 /// The last place at or before `at` where a letter begins.
@@ -228,6 +251,20 @@ mod tests {
             r#""{\"src\": \"https:\\/\\/cdn.example.com\\/\\u0075/1.png\"}""#,
             "*https://cdn.example.com/u/1.png*, and more",
             "a|https://cdn.example.com/u/1.png|b",
+            "[img]https://cdn.example.com/u/1.png[/img]",
+            "https://cdn.example.com/u/1.png&nbsp;and",
+            "https://cdn.example.com/u/1.png\u{a0}and",
+            "“https://cdn.example.com/u/1.png”",
+            "«https://cdn.example.com/u/1.png» &rdquo;",
+            "&ldquo;https://cdn.example.com/u/1.png&rdquo;",
+            "https://cdn.example.com/u/1.png。次",
+            "（https://cdn.example.com/u/1.png），",
+            "https://cdn.example.com/u/1.png—and…",
+            "https://cdn.example.com/u/1.png\u{200b}",
+            "![](https://cdn.example.com/u/1.png){width=50}",
+            "https://cdn.example.com/u/1.png{width=50}",
+            "$https://cdn.example.com/u/1.png$ ^https://cdn.example.com/u/1.png^",
+            "<img src=\"/_next/image?url=https%3A%2F%2Fcdn.example.com%2Fu%2F1.png&w=64\">",
         ] {
             assert!(urls(text).iter().any(|url| url == URL), "{text}: {:?}", urls(text));
         }
@@ -238,6 +275,14 @@ mod tests {
         found("![](https://c.example.com/caf\\u00e9\\ud83d\\ude00.png)", "https://c.example.com/caf\u{e9}😀.png");
         found("<img src='https://c.example.com/it&#39;s.png'>", "https://c.example.com/it's.png");
         found("HTTPS://CDN.example.com/x", "HTTPS://CDN.example.com/x");
+        found("<img src=\"https://c.example.com/a&quot;b.png\">", "https://c.example.com/a\"b.png");
+        found("<img src=\"https://c.example.com/a&lt;b&gt;.png\">", "https://c.example.com/a<b>.png");
+        found("<img src='https://c.example.com/a\"b.png'>", "https://c.example.com/a\"b.png");
+        found("<img src=\"https://c.example.com/a`b.png\">", "https://c.example.com/a`b.png");
+        found(
+            "<img src='https://c.example.com/a b c d e f g h i j k.png' alt=''>",
+            "https://c.example.com/a b c d e f g h i j k.png",
+        );
         assert!(urls("nothing // here, http:// or there").is_empty());
     }
 
@@ -247,6 +292,9 @@ mod tests {
         let found = urls(&line);
         assert!(found.iter().any(|url| url == "https://cdn.example.com/a.png"));
         assert!(found.iter().map(String::len).sum::<usize>() < 20_000, "{}", found.len());
+        let prose = "See https://cdn.example.com/some/page.html for more words, and then some; ".repeat(6000);
+        let photo = "https://cdn.example.com/photo (1).png";
+        assert!(urls(&format!("{prose}<img src=\"{photo}\">")).iter().any(|url| url == photo));
         for hostile in ["//a/", "https://a/", "//a/,", "https://a/;b,"] {
             let found = urls(&format!("{} https://cdn.example.com/a.png \"", hostile.repeat(20_000)));
             assert!(found.iter().any(|url| url == "https://cdn.example.com/a.png"), "{hostile}");

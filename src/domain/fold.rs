@@ -67,10 +67,20 @@ fn key(text: &str) -> String {
     row_id(&steps(text)).into_owned()
 }
 
-/// A key that no URL is: a file system merges slashes before it takes steps, and knows no query.
+/// A key that no URL is: a file system merges slashes before it takes steps, and knows no query. Blanks at the ends count for
+/// nothing, and without them there may be further steps.
 fn steps(key: &str) -> String {
-    let key = slashes(key);
-    slashes(before_query(&take_steps(&key, 0))).into_owned()
+    if !has_steps(key) {
+        return slashes(before_query(key)).into_owned();
+    }
+    let mut text = without_steps(key.split('/').filter(|segment| !segment.is_empty()), 0);
+    loop {
+        let next = slashes(before_query(&text)).into_owned();
+        if !has_steps(&next) {
+            return next;
+        }
+        text = without_steps(next.split('/'), 0);
+    }
 }
 
 /// What stands behind two slashes, as a file system reads it where it takes steps: they may lead out of what looks like a
@@ -122,21 +132,28 @@ fn split(text: &str) -> Split<'_> {
     if let Some(text) = text.strip_prefix("//") {
         return Split::Either { text };
     }
-    match ["https://", "http://"].iter().find(|scheme| starts_with(scheme)) {
+    match ["https:", "http:"].iter().find(|scheme| starts_with(scheme)) {
+        // Browsers mind neither one slash nor three.
         Some(scheme) => {
-            let (authority, path) = at_path(&text[scheme.len()..]);
+            let (authority, path) = at_path(text[scheme.len()..].trim_start_matches('/'));
             Split::Web { authority, path }
         }
         None => Split::Key,
     }
 }
 
+/// Whether some reader takes the text for a URL, or for bucket and key.
+pub fn is_place(raw: &str) -> bool {
+    !matches!(split(&plain(raw)), Split::Key)
+}
+
 fn web(authority: &str, path: &str) -> String {
-    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_ascii_lowercase();
-    let authority = [":443", ":80"].iter().find_map(|port| authority.strip_suffix(port)).unwrap_or(&authority);
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let authority = percent_decode_str(authority).decode_utf8_lossy().to_ascii_lowercase();
+    let authority = without_default_port(authority.trim());
     let authority = authority.strip_suffix('.').unwrap_or(authority).trim();
-    let path = percent_decode_str(path).decode_utf8_lossy();
-    // What was escaped may be a control character, a backslash or a dot, too.
+    // Steps are taken before anything else is decoded, and once more in what stood in an escape.
+    let path = percent_decode_str(&url_steps(path)).decode_utf8_lossy().into_owned();
     let path = blank(&path);
     let path = plain(&path);
     let path = before_query(&take_steps(&path, usize::from(path.starts_with('/')))).to_owned();
@@ -146,6 +163,45 @@ fn web(authority: &str, path: &str) -> String {
         return format!("s3:{bucket}/{}", slashes(key));
     }
     format!("//{authority}/{}", slashes(&path))
+}
+
+/// Whatever the scheme, which makes no difference. A port may be empty or begin with zeros.
+fn without_default_port(authority: &str) -> &str {
+    let Some((host, port)) = authority.rsplit_once(':') else { return authority };
+    let is_default = port.is_empty() || matches!(port.parse::<u32>(), Ok(80 | 443));
+    if is_default { host } else { authority }
+}
+
+/// A path of a URL without its steps, whose dots may be escaped.
+fn url_steps(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return take_steps(path, usize::from(path.starts_with('/')));
+    }
+    let is_dots = |segment: &str| {
+        let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+        plain == "." || plain == ".."
+    };
+    let plain = path.split('/').map(|segment| match is_dots(segment) {
+        true => segment.to_ascii_lowercase().replace("%2e", "."),
+        false => segment.to_owned(),
+    });
+    let plain = plain.collect::<Vec<_>>().join("/");
+    Cow::Owned(take_steps(&plain, usize::from(path.starts_with('/'))).into_owned())
+}
+
+/// Whether its steps lead before its beginning.
+pub fn leads_out(key: &str) -> bool {
+    let mut depth = 0_usize;
+    let plain = key.replace('\\', "/");
+    plain.split('/').filter(|segment| !segment.is_empty()).any(|segment| {
+        match segment {
+            "." => {}
+            ".." if depth == 0 => return true,
+            ".." => depth -= 1,
+            _ => depth += 1,
+        }
+        false
+    })
 }
 
 /// The key as a file system reads it: what two keys have in common that name one file.

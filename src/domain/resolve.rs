@@ -239,6 +239,10 @@ fn object(namespace: &Namespace, backend: &Backend, bucket: &str, key: String) -
     if key.len() > LONGEST_KEY {
         return Err(Reason::KeyTooLong);
     }
+    if backend.kind.profile().may_keep_files && fold::leads_out(&key) {
+        // The store may take it for an object of another bucket.
+        return Err(Reason::UnaddressableKey);
+    }
     if !namespace.has(backend, bucket, &key) {
         return Err(Reason::NotOwned);
     }

@@ -28,12 +28,14 @@ pub struct Host {
     pub bucket: Option<String>,
     /// What stands in front of the bucket in the path.
     pub before_bucket: &'static str,
+    /// It shows objects as a website: its URLs keep them, and are no way to ask for a deletion.
+    pub is_website: bool,
 }
 
 impl Host {
     fn new(vendor: Vendor, scope: &str, bucket: &str) -> Option<Self> {
         let bucket = (!bucket.is_empty()).then(|| bucket.to_owned());
-        Some(Self { site: Site { vendor, scope: scope.to_owned() }, bucket, before_bucket: "/" })
+        Some(Self { site: Site { vendor, scope: scope.to_owned() }, bucket, before_bucket: "/", is_website: false })
     }
 
     /// The kind of store that it is.
@@ -60,8 +62,7 @@ impl Host {
     }
 }
 
-/// Reads a host in lower case, without a port. A host of a vendor that serves something else (websites, access points)
-/// is nobody's.
+/// Reads a host in lower case, without a port. A host of a vendor that serves something else (access points) is nobody's.
 pub fn read(host: &str) -> Option<Host> {
     // A user before an `@`, or a letter that a resolver maps to another one, would make it another host.
     if !host.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte)) {
@@ -73,7 +74,8 @@ pub fn read(host: &str) -> Option<Host> {
         }
         _ => {}
     }
-    if let Some(bucket) = host.strip_suffix(".storage.googleapis.com") {
+    let of_gcs = [".storage.googleapis.com", ".commondatastorage.googleapis.com"];
+    if let Some(bucket) = of_gcs.iter().find_map(|suffix| host.strip_suffix(suffix)) {
         return Host::new(Vendor::Gcs, "", bucket);
     }
     let left = |suffix| host.strip_suffix(suffix);
@@ -130,13 +132,23 @@ fn aws(partition: &str, left: &str) -> Option<Host> {
     if let Some(bucket) = accelerated.strip_suffix(".s3-accelerate") {
         return place(bucket);
     }
+    if let Some((bucket, _)) = website(left) {
+        return place(bucket).map(|host| Host { is_website: true, ..host });
+    }
     service_and_region(left).and_then(place)
+}
+
+/// `BUCKET.s3-website-REGION` or `BUCKET.s3-website.REGION`.
+fn website(left: &str) -> Option<(&str, &str)> {
+    let halves = left.rsplit_once(".s3-website-").or_else(|| left.rsplit_once(".s3-website."));
+    halves.filter(|(bucket, region)| !bucket.is_empty() && is_region(region))
 }
 
 /// What stands before `s3`, `s3-REGION`, `s3.REGION`, `s3.dualstack.REGION` or the same with `s3-fips`.
 fn service_and_region(left: &str) -> Option<&str> {
     let (front, last) = left.rsplit_once('.').unwrap_or(("", left));
-    if last == "s3" || last.strip_prefix("s3-").is_some_and(is_region) {
+    let of_region = |prefix: &str| last.strip_prefix(prefix).is_some_and(is_region);
+    if last == "s3" || last == "s3-external-1" || of_region("s3-") || of_region("s3-fips-") {
         return Some(front);
     }
     if !is_region(last) {
@@ -260,8 +272,7 @@ mod tests {
     #[test]
     fn what_serves_something_else_is_nobodys() {
         for host in [
-            "b.s3-website-us-east-1.amazonaws.com",
-            "b.s3-website.eu-central-1.amazonaws.com",
+            "s3-website-us-east-1.amazonaws.com",
             "ap-1234.s3-accesspoint.us-east-1.amazonaws.com",
             "ec2.us-east-1.amazonaws.com",
             "s3.amazonaws.com.attacker.test",
@@ -271,6 +282,17 @@ mod tests {
             "cdn.example.com",
         ] {
             assert_eq!(read(host), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_website_of_a_bucket_is_another_place() {
+        for host in ["b.c.s3-website-us-east-1.amazonaws.com", "b.c.s3-website.eu-central-1.amazonaws.com"] {
+            let known = read(host).unwrap();
+            assert_eq!((known.bucket.as_deref(), known.is_website), (Some("b.c"), true), "{host}");
+        }
+        for host in ["b.s3-external-1.amazonaws.com", "b.s3-fips-us-gov-west-1.amazonaws.com"] {
+            assert_eq!(read(host).unwrap().bucket.as_deref(), Some("b"), "{host}");
         }
     }
 

@@ -112,6 +112,9 @@ fn is_what_the_text_says(text: &str, object: &Object, input: &Input, ground: &Gr
     if is_slashes(&object.key) || object.key.len() > LONGEST_KEY {
         return Err(format!("{text:?} names a key of {} bytes", object.key.len()));
     }
+    if ground.stores.iter().any(|store| store.backend.id == object.backend && may_leave(&object.key, store)) {
+        return Err(format!("{text:?} leads out of its bucket"));
+    }
     let meant = reading::of_text(text, ground, input.default)?;
     if !meant.contains(object) {
         return Err(format!("{text:?} means {meant:?}, but was taken for {object:?}"));
@@ -142,11 +145,25 @@ fn every_key_can_be_named(key: &str, ground: &Ground) -> Result<(), String> {
     for store in &ground.stores {
         let key = store.canonical(key);
         let object = Object { backend: store.backend.id, bucket: store.backend.bucket.clone(), key };
-        if object.key.len() <= LONGEST_KEY {
+        if object.key.len() <= LONGEST_KEY && !may_leave(&object.key, store) {
             comes_back(&object, ground)?;
         }
     }
     Ok(())
+}
+
+/// Whether a store that keeps objects as files could look for it outside of its bucket.
+fn may_leave(key: &str, store: &Store) -> bool {
+    let mut depth = 0;
+    let lowest = key.split(['/', '\\']).map(|segment| {
+        depth += match segment {
+            "" | "." => 0,
+            ".." => -1,
+            _ => 1,
+        };
+        depth
+    });
+    lowest.min().is_some_and(|lowest: i32| lowest < 0) && store.backend.kind.profile().may_keep_files
 }
 
 /// Each object is in one request, which reaches its bucket and names its key, or nothing can carry it.

@@ -62,7 +62,11 @@ fn placed(
     for location in namespace.locations_of(object) {
         let prefix = read(namespace.canonical_key(object.backend, &location.key_prefix));
         if let Some(rest) = key.strip_prefix(prefix.as_ref()) {
-            placed.push(fingerprint(&format!("//{}{}", location.base.prefix(), utf8_percent_encode(rest, STRICT))));
+            placed.push(fingerprint(&format!(
+                "https://{}{}",
+                location.base.prefix(),
+                utf8_percent_encode(rest, STRICT)
+            )));
         }
     }
     placed
@@ -88,33 +92,23 @@ pub fn keys_may_mean(object: &Object, namespace: &Namespace, default_backend: Op
 
 /// Whether a text that shares a fingerprint with the object names it. What can be read in more than one way does.
 pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backend: Option<BackendId>) -> bool {
-    let read = |text: &str| match resolve(text, namespace, default_backend) {
-        Ok(named) => Some(namespace.are_same(&named, object)),
-        Err(Reason::AmbiguousUrl | Reason::BadEscape | Reason::NoBackend) => Some(true),
-        Err(Reason::EmptyKey | Reason::KeyTooLong) => Some(false),
-        Err(_) => None,
-    };
-    // Nobody's, as it stands; but a browser minds neither a user nor a trailing dot in front of the path, and takes a
-    // backslash for a slash.
-    let reading = read(raw).or_else(|| plain_host(&plain(raw)).and_then(|text| read(&text)));
-    reading.unwrap_or_else(|| names_its_file(raw, object, namespace))
+    if raw == object.key && keys_may_mean(object, namespace, default_backend) {
+        return true;
+    }
+    // As the fold has it, which minds neither users, dots, steps, backslashes nor who else has the bucket.
+    let is_its_place = || prints(object, namespace).placed.contains(&fingerprint(raw));
+    match resolve(raw, namespace, default_backend) {
+        Ok(named) if namespace.are_same(&named, object) => true,
+        // It stands for itself, unless it is no key for everybody.
+        Ok(_) => (plain(raw) != raw || fold::is_place(raw) && !has_clear_scheme(raw)) && is_its_place(),
+        // A key that ends with a slash, or is blank, looks like none.
+        Err(Reason::EmptyKey) => object.key.ends_with('/') || object.key.trim().is_empty(),
+        Err(Reason::NotOwned) => is_its_place(),
+        Err(_) => true,
+    }
 }
 
-/// Whether a text of bucket and key means the object's file, although the key does not begin as what is declared does.
-fn names_its_file(raw: &str, object: &Object, namespace: &Namespace) -> bool {
-    let place = raw.split_once("://").filter(|(scheme, _)| ["s3", "gs"].iter().any(|s| scheme.eq_ignore_ascii_case(s)));
-    let named = place.and_then(|(_, place)| place.split_once('/'));
-    namespace.may_keep_files(object.backend)
-        && named.is_some_and(|(bucket, key)| bucket == object.bucket && fold::path(key) == fold::path(&object.key))
-}
-
-/// The URL, if it is one, without a user, and without the dot that may end a host's name.
-fn plain_host(raw: &str) -> Option<String> {
-    let (scheme, rest) = raw.split_once("://")?;
-    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
-    let name = name.strip_suffix('.').unwrap_or(name);
-    let host = port.map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
-    Some(format!("{scheme}://{host}{path}"))
+/// Whether nobody can take it for anything else than a URL, or bucket and key.
+fn has_clear_scheme(raw: &str) -> bool {
+    super::scheme(raw).is_some()
 }

@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 
+mod spellings;
+
 use super::*;
 use crate::domain::backend::Kind;
 use crate::domain::credentials::CredentialName;
@@ -369,19 +371,6 @@ fn a_key_beside_the_declared_part_goes_or_its_row_keeps_nothing() {
         assert!(may_name(raw, &object, &namespace, None), "{raw}");
     }
     assert_eq!(resolve("s3://thumbs/small/../b", &namespace, None), Err(Reason::NotOwned), "it leads out");
-}
-
-#[test]
-fn a_plus_sign_in_an_amazon_url_is_guessed() {
-    let namespace = Namespace::new(vec![backend(1, Kind::Aws, "https://s3.eu-west-1.amazonaws.com", "media")], vec![]);
-    let raw = "https://media.s3.amazonaws.com/my+cat.png";
-    assert_eq!(resolve(raw, &namespace, None), Err(Reason::AmbiguousUrl));
-    for key in ["my cat.png", "my+cat.png"] {
-        let object = Object { backend: BackendId(1), bucket: "media".into(), key: key.into() };
-        assert!(prints(&object, &namespace).all().any(|print| print == fingerprint(raw)), "{key}");
-        assert!(may_name(raw, &object, &namespace, None), "{key}");
-    }
-    assert_eq!(key_of("https://cdn.example.com/my+cat.png").as_deref(), Ok("my+cat.png"));
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn place<'a>(
     if namespace.locations.iter().any(|location| location.base.prefix().trim_end_matches('/') == prefix) {
         return Err(Reason::EmptyKey);
     }
-    let host = vendor::read(authority).ok_or(Reason::NotOwned)?;
+    let host = vendor::read(authority).filter(|host| !host.is_website).ok_or(Reason::NotOwned)?;
     let (bucket, rest) = host.split(path).ok_or(Reason::NotOwned)?;
     let is_there = |backend: &&Backend| vendor::read(backend.endpoint.host()).is_some_and(|own| own.site == host.site);
     let backends = namespace.backends_with(bucket).filter(is_there);

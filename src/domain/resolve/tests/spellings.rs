@@ -1,0 +1,168 @@
+//! Texts that name an object, as some reader has it, and that nothing found once.
+
+use super::*;
+
+/// Whether a row with the text keeps the object.
+fn keeps(raw: &str, object: &Object, namespace: &Namespace, default: Option<i32>) -> bool {
+    prints(object, namespace).all().any(|print| print == fingerprint(raw))
+        && may_name(raw, object, namespace, default.map(BackendId))
+}
+
+fn all_keep(kinds: &[Kind], pairs: &[(&str, &str)]) {
+    for &kind in kinds {
+        for (key, raw) in pairs {
+            let object = Object { backend: BackendId(1), bucket: "media".into(), key: (*key).into() };
+            assert!(keeps(raw, &object, &namespace(kind), Some(1)), "{kind:?}: {raw:?} names {key:?}");
+        }
+    }
+}
+
+const EXACT: &[Kind] = &[Kind::Aws, Kind::Minio];
+const EVERY: &[Kind] = &[Kind::Aws, Kind::Minio, Kind::Generic, Kind::SeaweedFs];
+const OF_FILES: &[Kind] = &[Kind::Generic, Kind::SeaweedFs];
+
+#[test]
+fn a_key_with_steps_is_not_found_by_its_own_url() {
+    all_keep(
+        EVERY,
+        &[
+            ("../a", "https://cdn.example.com/../a"),
+            ("../a", "https://cdn.example.com/%2E%2E/a"),
+            ("a/../../b", "https://cdn.example.com/a/%2e%2e/../b"),
+            ("x//../a", "https://cdn.example.com/x//../a"),
+            ("x//../a", "https://s3.example.com/media/x//%2E%2E/a"),
+            ("..", "https://cdn.example.com/.."),
+            ("a", "https://cdn.example.com/x%2Fy/../a"),
+            ("a", "https://cdn.example.com/x%2Fy/%2e%2e/a"),
+            ("a", "https://cdn.example.com/x%5C/../a"),
+            ("a", "https://cdn.example.com/x%3Fy/../a"),
+        ],
+    );
+    all_keep(EXACT, &[("a?b/../c", "https://cdn.example.com/a%3Fb/../c"), ("a?b/../c", "a?b/../c")]);
+}
+
+#[test]
+fn steps_and_escapes_around_the_bucket_hide_it() {
+    all_keep(
+        EVERY,
+        &[
+            ("k", "https://s3.example.com/./media/k"),
+            ("k", "https://s3.example.com/x/../media/k"),
+            ("k", "https://s3.example.com/../media/k"),
+            ("k", "https://s3.example.com/m%65dia/k"),
+            ("k", "https://s3.example.com/media%2Fk"),
+            ("k", "https://s3.example.com//media/k"),
+            ("k", "https://s3.example.com/me\tdia/k"),
+        ],
+    );
+}
+
+#[test]
+fn what_only_a_browser_takes_for_a_url_keeps_nothing() {
+    all_keep(
+        EVERY,
+        &[
+            ("k", "https:\\\\cdn.example.com\\k"),
+            ("k", "/\\cdn.example.com/k"),
+            ("k", "ht\ttps://cdn.example.com/k"),
+            ("k", "http:\n//cdn.example.com/k"),
+            ("k", "/\t/cdn.example.com/k"),
+            ("k", "\u{1}https://cdn.example.com/k"),
+            ("k", "https:/cdn.example.com/k"),
+            ("k", "https:cdn.example.com/k"),
+            ("k", "https:///cdn.example.com/k"),
+            ("k", "https://cdn.example.com:/k"),
+            ("k", "https://cdn.example.com:0443/k"),
+            ("k", "https://cdn%2Eexample.com/k"),
+            ("k", "https://user@cdn.example.com./k"),
+        ],
+    );
+}
+
+#[test]
+fn a_key_that_looks_like_something_else_does_not_keep_itself() {
+    for key in ["data:2024/x.csv", "file:1.png", "foo://bar", "https://example.org/x.png", "//x/k", " ", "a://"] {
+        all_keep(EVERY, &[(key, key)]);
+    }
+    all_keep(EVERY, &[("public/", "https://cdn.example.com/pub/")]);
+}
+
+#[test]
+fn blanks_and_steps_hide_a_file() {
+    all_keep(
+        OF_FILES,
+        &[
+            (" ../a", "./ ../a"),
+            ("+../a", "./+../a"),
+            (".+", ".+/."),
+            ("a", &format!("{}a", "./".repeat(600))),
+            ("a/b", "//x/../a/b"),
+            ("a/b", "//./a/b"),
+            ("a/b", "/../a/b"),
+        ],
+    );
+}
+
+#[test]
+fn another_owner_of_a_part_of_the_bucket_takes_its_texts() {
+    for kind in EVERY {
+        for (whole, part) in [(1, 2), (2, 1)] {
+            let shared = Namespace::new(
+                vec![
+                    backend(whole, *kind, "https://s3.example.com", "media"),
+                    backend(part, *kind, "https://s3.example.com", "thumbs"),
+                ],
+                vec![location("https://small.example.com/", part, "media", "small/")],
+            );
+            let object = Object { backend: BackendId(whole), bucket: "media".into(), key: "big/x".into() };
+            for default in [Some(1), Some(2), None] {
+                for raw in
+                    ["s3://media/big/x", "https://s3.example.com/media/big/x", "https://media.s3.example.com/big/x"]
+                {
+                    assert!(keeps(raw, &object, &shared, default), "{kind:?} {whole} {default:?}: {raw}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_beside_the_declared_part_is_named_by_a_url() {
+    let shared = vec![location("https://thumbs.example.com/", 1, "thumbs", "small/")];
+    let namespace = Namespace::new(vec![backend(1, Kind::Generic, "https://s3.example.com", "media")], shared);
+    let object = Object { backend: BackendId(1), bucket: "thumbs".into(), key: "small/a".into() };
+    assert!(keeps("https://s3.example.com/thumbs//small/a", &object, &namespace, None));
+}
+
+#[test]
+fn a_website_of_the_bucket_keeps_nothing_or_is_deleted_from() {
+    let namespace = Namespace::new(vec![backend(1, Kind::Aws, "https://s3.eu-west-1.amazonaws.com", "media")], vec![]);
+    let object = Object { backend: BackendId(1), bucket: "media".into(), key: "k".into() };
+    let raw = "http://media.s3-website-eu-west-1.amazonaws.com/k";
+    assert_eq!(resolve(raw, &namespace, None), Err(Reason::NotOwned));
+    assert!(keeps(raw, &object, &namespace, None));
+}
+
+#[test]
+fn steps_lead_a_request_into_another_bucket() {
+    for kind in OF_FILES {
+        for raw in ["../docs/x", "s3://media/a/../../docs/x", "a\\..\\..\\docs\\x"] {
+            let read = resolve(raw, &namespace(*kind), Some(BackendId(1)));
+            assert_eq!(read, Err(Reason::UnaddressableKey), "{raw}");
+        }
+    }
+    assert!(resolve("../docs/x", &namespace(Kind::Minio), Some(BackendId(1))).is_ok(), "an exact store keeps it");
+}
+
+#[test]
+fn a_plus_sign_in_an_amazon_url_is_guessed() {
+    let namespace = Namespace::new(vec![backend(1, Kind::Aws, "https://s3.eu-west-1.amazonaws.com", "media")], vec![]);
+    let raw = "https://media.s3.amazonaws.com/my+cat.png";
+    assert_eq!(resolve(raw, &namespace, None), Err(Reason::AmbiguousUrl));
+    for key in ["my cat.png", "my+cat.png"] {
+        let object = Object { backend: BackendId(1), bucket: "media".into(), key: key.into() };
+        assert!(prints(&object, &namespace).all().any(|print| print == fingerprint(raw)), "{key}");
+        assert!(may_name(raw, &object, &namespace, None), "{key}");
+    }
+    assert_eq!(key_of("https://cdn.example.com/my+cat.png").as_deref(), Ok("my+cat.png"));
+}
