@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use html_escape::decode_html_entities;
 use percent_encoding::percent_decode_str;
+use unicode_normalization::char::is_combining_mark;
 
 /// A scheme of ours; a URL may also leave it out.
 const SCHEMES: [&str; 4] = ["https:", "http:", "s3:", "gs:"];
@@ -18,8 +19,10 @@ const ALWAYS: &[char] = &['"', '<', '>', '`', '\n', '\r', '\t'];
 /// What ends it for some: blanks, and what Markdown, BBCode, CSS and srcset put behind it, and typographers of any language.
 fn may_end(letter: char) -> bool {
     const ASCII: &[char] = &[' ', '\'', '(', ')', '[', ']', '{', '}', ',', ';', '|', '\\', '^', '$', '*'];
-    if letter.is_ascii() { ASCII.contains(&letter) } else { !letter.is_alphanumeric() }
+    if letter.is_ascii() { ASCII.contains(&letter) } else { !letter.is_alphanumeric() && !is_combining_mark(letter) }
 }
+/// What is looked at first, where there are too many readings.
+const OFTEN: &[char] = &[' ', '\'', ')', ']', '}', ',', ';', '|', '\\'];
 /// What a sentence puts behind it.
 const TRAILING: &[char] = &['.', ',', ';', ':', '!', '?', '\'', ')', ']', '}', '*', '_', '~'];
 
@@ -59,7 +62,7 @@ fn find(text: &str, mut found: Found) -> Urls {
     }
     for text in unescaped {
         collect(&text, &mut found);
-        let is_escaped = |letter: char| letter.is_ascii_alphanumeric() || "%-._~".contains(letter);
+        let is_escaped = |letter: char| letter.is_ascii_alphanumeric() || "%-._~!'()*".contains(letter);
         let values = text.split(|letter| !is_escaped(letter));
         for value in values.filter(|value| value.contains("%2F%2F") || value.contains("%2f%2f")) {
             // A URL in the query of another one.
@@ -137,13 +140,15 @@ fn collect(text: &str, found: &mut Found) {
             found.add(quoted);
         }
         if found.is_full() {
-            let end = whole[scheme..].find(may_end).map_or(whole.len(), |at| scheme + at);
-            found.add_trimmed(&whole[..end]);
+            let ends = [whole[scheme..].find(may_end), whole[scheme..].find(OFTEN)];
+            for end in ends {
+                found.add_trimmed(&whole[..end.map_or(whole.len(), |at| scheme + at)]);
+            }
             continue;
         }
         let mut blanks = 0;
         for (at, separator) in whole[scheme..].match_indices(may_end) {
-            blanks += usize::from(separator == " ");
+            blanks += usize::from(separator == " " || !separator.is_ascii());
             if blanks > MOST_BLANKS || found.is_full() {
                 break;
             }
@@ -265,6 +270,7 @@ mod tests {
             "https://cdn.example.com/u/1.png{width=50}",
             "$https://cdn.example.com/u/1.png$ ^https://cdn.example.com/u/1.png^",
             "<img src=\"/_next/image?url=https%3A%2F%2Fcdn.example.com%2Fu%2F1.png&w=64\">",
+            "<img src=\"/_next/image?url=https%3A%2F%2Fcdn.example.com%2Fphoto%20(1).png&w=64\"> https://cdn.example.com/u/1.png",
         ] {
             assert!(urls(text).iter().any(|url| url == URL), "{text}: {:?}", urls(text));
         }
@@ -277,6 +283,7 @@ mod tests {
         found("HTTPS://CDN.example.com/x", "HTTPS://CDN.example.com/x");
         found("<img src=\"https://c.example.com/a&quot;b.png\">", "https://c.example.com/a\"b.png");
         found("<img src=\"https://c.example.com/a&lt;b&gt;.png\">", "https://c.example.com/a<b>.png");
+        found("?url=https%3A%2F%2Fc.example.com%2Fphoto%20(1).png&w=64", "https://c.example.com/photo (1).png");
         found("<img src='https://c.example.com/a\"b.png'>", "https://c.example.com/a\"b.png");
         found("<img src=\"https://c.example.com/a`b.png\">", "https://c.example.com/a`b.png");
         found(
@@ -292,6 +299,11 @@ mod tests {
         let found = urls(&line);
         assert!(found.iter().any(|url| url == "https://cdn.example.com/a.png"));
         assert!(found.iter().map(String::len).sum::<usize>() < 20_000, "{}", found.len());
+        let chinese = "。见，文字；".repeat(800);
+        let prose: String = (0..40).map(|n| format!("见https://cdn.example.com/p/{n}{chinese}")).collect();
+        for photo in ["https://cdn.example.com/photo$1.png", "https://cdn.example.com/cafe\u{301}.png"] {
+            assert!(urls(&format!("{prose}\n![]({photo})")).iter().any(|url| url == photo), "{photo}");
+        }
         let prose = "See https://cdn.example.com/some/page.html for more words, and then some; ".repeat(6000);
         let photo = "https://cdn.example.com/photo (1).png";
         assert!(urls(&format!("{prose}<img src=\"{photo}\">")).iter().any(|url| url == photo));

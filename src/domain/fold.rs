@@ -7,6 +7,7 @@
 //! Indexes of users hold fingerprints: a change here is a change of the extension's version that asks for REINDEX.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use percent_encoding::percent_decode_str;
 use unicode_normalization::{UnicodeNormalization, is_nfc};
@@ -73,14 +74,28 @@ fn steps(key: &str) -> String {
     if !has_steps(key) {
         return slashes(before_query(key)).into_owned();
     }
-    let mut text = without_steps(key.split('/').filter(|segment| !segment.is_empty()), 0);
-    loop {
-        let next = slashes(before_query(&text)).into_owned();
-        if !has_steps(&next) {
-            return next;
+    let text = without_steps(key.split('/').filter(|segment| !segment.is_empty()), 0);
+    let mut left: VecDeque<&str> = before_query(&text).split('/').collect();
+    while let Some(first) = left.front_mut() {
+        *first = first.trim_start();
+        if !matches!(*first, "" | "." | "..") {
+            break;
         }
-        text = without_steps(next.split('/'), 0);
+        left.pop_front();
     }
+    while let Some(last) = left.back_mut() {
+        *last = last.trim_end();
+        match *last {
+            "" | "." => drop(left.pop_back()),
+            ".." => {
+                left.pop_back();
+                left.pop_back();
+            }
+            _ => break,
+        }
+    }
+    // Of the only one that is left, both ends count.
+    Vec::from(left).join("/").trim().to_owned()
 }
 
 /// What stands behind two slashes, as a file system reads it where it takes steps: they may lead out of what looks like a

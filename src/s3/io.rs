@@ -44,6 +44,8 @@ pub struct Job {
     pub until: Instant,
     pub backend: Arc<Backend>,
     pub request: Request,
+    /// Its turn comes before this moment, or too late: it may have questions of its own to ask.
+    pub begins_before: Instant,
     /// How many requests to the backend may be under way at once.
     pub slots: usize,
     /// When a single object was captured, in microseconds of the epoch: the last time, if there are several.
@@ -253,7 +255,7 @@ fn start(client: &Rc<Client>, turns: &Rc<RefCell<Turns>>, job: Job, report: &Rep
     let (client, turns, report) = (Rc::clone(client), Rc::clone(turns), Rc::clone(report));
     spawn_local(async move {
         let backend = job.backend.id;
-        let is_late = Instant::now() > job.until;
+        let is_late = Instant::now() > job.begins_before;
         let done = if is_late { Done::Recalled { id: job.id, is_late } } else { serve(&client, job).await };
         let next = turns.borrow_mut().end(backend);
         next.into_iter().for_each(|job| start(&client, &turns, job, &report));

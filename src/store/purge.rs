@@ -7,7 +7,7 @@ use pgrx::datum::TimestampWithTimeZone;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::purge::Purge;
 use crate::domain::segment::Segment;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 use super::spi;
 
@@ -131,8 +131,8 @@ pub fn end(purge_id: i32, keys: &[PurgeKey], is_done: bool, error: Option<&str>)
     Ok(ended.first().is_some_and(|ended| usize::try_from(*ended) == Ok(keys.len())))
 }
 
-/// They are told in these lots, after a while. Says whether all of them could be taken out.
-pub fn split(purge_id: i32, keys: &[PurgeKey], wait: Duration, attempts: u32, lots: &[&[String]]) -> Result<bool> {
+/// They are told in these lots, after a while. An error if not all of them can be taken out.
+pub fn split(purge_id: i32, keys: &[PurgeKey], wait: Duration, attempts: u32, lots: &[&[String]]) -> Result<()> {
     let (due, ids) = columns(keys);
     let wait_ms = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
     let attempts = i16::try_from(attempts).unwrap_or(i16::MAX);
@@ -143,7 +143,11 @@ pub fn split(purge_id: i32, keys: &[PurgeKey], wait: Duration, attempts: u32, lo
         [purge_id.into(), due.into(), ids.into(), wait_ms.into(), attempts.into(), counts.into(), payloads.into()];
     let statement = include_str!("../../sql/queries/purge_entry_split.sql");
     let ended: Vec<i64> = spi::write(statement, &arguments, |row| row.required("entries"))?;
-    Ok(ended.first().is_some_and(|ended| usize::try_from(*ended) == Ok(keys.len())))
+    // Else the transaction must not commit: some would be told by nobody.
+    match ended.first() {
+        Some(ended) if usize::try_from(*ended) == Ok(keys.len()) => Ok(()),
+        _ => Err(Error::Stored { what: "purge", detail: "Somebody is changing it.".to_owned() }),
+    }
 }
 
 /// The service does not listen, and why.

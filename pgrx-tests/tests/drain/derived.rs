@@ -134,6 +134,24 @@ fn a_prefix_that_cannot_be_listed_slows_its_backend_down() -> Result<()> {
 }
 
 #[test]
+fn prefixes_of_many_objects_wait_for_each_other() -> Result<()> {
+    const EACH: usize = 7000;
+    let (server, mut reaper) = Reaper::armed_facing("")?;
+    derive(&mut reaper, "'hls/{key}.d/'")?;
+    let keys: Vec<String> = (0..8).map(|number| format!("k{number}")).collect();
+    for key in &keys {
+        let contents: String =
+            (0..EACH).map(|number| format!("<Contents><Key>hls/{key}.d/{number}</Key></Contents>")).collect();
+        let listing = format!("<ListBucketResult>{contents}</ListBucketResult>");
+        server.answer_naming(&format!("hls%2F{key}.d%2F"), Answer::of(200, listing));
+    }
+    reaper.add_images(&keys)?;
+    reaper.db.run("DELETE FROM image")?;
+    let all = format!("SELECT count(*) = {} FROM storage_reaper.history WHERE outcome = 'deleted'", 8 * EACH + 8);
+    reaper.until("all have gone", &all)
+}
+
+#[test]
 fn a_key_of_dots_takes_the_bucket_along() -> Result<()> {
     let mut reaper = Reaper::new()?;
     reaper.images()?;

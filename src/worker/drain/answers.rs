@@ -58,6 +58,7 @@ impl Drain {
     /// A request was not sent. One whose turn came too late is checked again.
     fn recalled(&mut self, id: u64, is_late: bool) {
         let Some(planned) = self.sent.remove(&id) else { return };
+        self.lane(planned.backend.id).refund(&planned);
         if is_late {
             self.lane(planned.backend.id).narrow();
             self.wait_again(&planned);

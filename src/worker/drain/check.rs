@@ -25,7 +25,7 @@ pub(super) const LARGEST_WINDOW: usize = 4000;
 pub(super) const SMALLEST_WINDOW: usize = 64;
 /// What the guard said is older than this: it is asked again before anything is handed to the I/O thread, which sends
 /// nothing that is older than twice that.
-const FRESH: Duration = Duration::from_millis(500);
+pub(super) const FRESH: Duration = Duration::from_millis(500);
 /// The longest wait after guards that failed in a row.
 const LONGEST_DOUBT: Duration = Duration::from_secs(60);
 
@@ -88,6 +88,7 @@ impl Drain {
                 captured_us,
                 slots: self.most_in_flight(id),
                 id: self.next_job,
+                begins_before: planned.checked_at + FRESH,
                 until: planned.checked_at + 2 * FRESH,
                 backend: Arc::clone(&planned.backend),
                 request: planned.request.clone(),
@@ -121,8 +122,20 @@ impl Drain {
     /// A planned request is undone: its objects wait for the guard, before all others.
     pub(super) fn wait_again(&mut self, planned: &Planned) {
         for (object, places) in planned.objects().zip(&planned.places) {
-            places.iter().for_each(|&place| self.waiting.push_front((place, object.clone())));
+            for &place in places {
+                if self.is_stopped(place, planned.backend.id) {
+                    self.decide(place, Fate::Postponed(None));
+                } else {
+                    self.waiting.push_front((place, object.clone()));
+                }
+            }
         }
+    }
+
+    /// Whether its backend or source was paused or held since it was claimed.
+    fn is_stopped(&self, (entry, _): Place, backend: BackendId) -> bool {
+        let source = self.claims.get(&entry).and_then(|claim| claim.entry.source_id);
+        self.paused.contains(&-backend.0) || source.is_some_and(|source| self.paused.contains(&source))
     }
 
     /// Asks about the objects of a closed flight and plans what is let through. Says whether to go on.

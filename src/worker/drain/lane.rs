@@ -9,7 +9,7 @@ use crate::domain::batch::Limits;
 use crate::domain::pace::{Ceiling, Pace};
 use crate::guc;
 
-use super::check::{LARGEST_WINDOW, SMALLEST_WINDOW};
+use super::check::{FRESH, LARGEST_WINDOW, SMALLEST_WINDOW};
 use super::{Drain, Planned};
 
 /// Single deletions that are checked at once, for each that may be under way: the next check is over before these are, and
@@ -21,6 +21,7 @@ pub(super) struct Lane {
     pub pace: Pace,
     /// Objects that are asked about at once: as many as can be sent before the answer is stale.
     window: usize,
+    narrowed_at: Option<Instant>,
     /// What was sent is enough until then.
     opens_at: Option<Instant>,
     /// Objects a second, if they are limited: no more are asked about at once.
@@ -40,6 +41,7 @@ impl Lane {
         Self {
             pace: Pace::new(ceiling()),
             window: LARGEST_WINDOW,
+            narrowed_at: None,
             opens_at: None,
             rate: None,
             answered_at: None,
@@ -49,8 +51,12 @@ impl Lane {
         }
     }
 
-    /// What was asked about could not be sent in time.
+    /// What was asked about could not be sent in time. What was late together counts once.
     pub fn narrow(&mut self) {
+        if self.narrowed_at.is_some_and(|at| at.elapsed() < FRESH) {
+            return;
+        }
+        self.narrowed_at = Some(Instant::now());
         self.window = (self.window / 2).max(SMALLEST_WINDOW);
     }
 
@@ -66,12 +72,23 @@ impl Lane {
 
     /// A request leaves: where objects a second are limited, the next one waits for as long as these take.
     pub fn charge(&mut self, planned: &Planned, now: Instant) {
-        if let Some(rate) = planned.backend.rate_limit {
-            let objects = u32::try_from(planned.places.len()).unwrap_or(u32::MAX);
-            let takes = Duration::from_secs(1) * objects / rate.max(1);
+        if let Some(takes) = takes(planned) {
             self.opens_at = Some(self.opens_at.map_or(now, |at| at.max(now)) + takes);
         }
     }
+
+    /// A request did not leave after all.
+    pub fn refund(&mut self, planned: &Planned) {
+        if let (Some(at), Some(takes)) = (self.opens_at, takes(planned)) {
+            self.opens_at = at.checked_sub(takes);
+        }
+    }
+}
+
+/// How long the objects of a request take, where objects a second are limited.
+fn takes(planned: &Planned) -> Option<Duration> {
+    let objects = u32::try_from(planned.places.len()).unwrap_or(u32::MAX);
+    planned.backend.rate_limit.map(|rate| Duration::from_secs(1) * objects / rate.max(1))
 }
 
 /// The most that a backend may be asked at once.

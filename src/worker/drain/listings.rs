@@ -66,8 +66,12 @@ impl Drain {
     /// Asks what lies below the next prefixes.
     pub(super) fn list_prefixes(&mut self, now: Instant) {
         let below: usize = self.claims.values().flat_map(|claim| &claim.below).map(|(_, objects)| objects.len()).sum();
-        if self.is_quiet(now) || below >= MOST_BELOW {
+        if self.is_quiet(now) {
             return;
+        }
+        if below >= MOST_BELOW {
+            // What was listed is settled first, and with it the rest of its entry.
+            return self.give_back_prefixes(false);
         }
         for mut asked in std::mem::take(&mut self.listings.to_list) {
             let id = asked.backend.id;

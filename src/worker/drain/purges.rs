@@ -182,14 +182,14 @@ fn refused(telling: &Telling, untold: &Untold, backoff: &crate::domain::backoff:
     let attempts = attempts + 1;
     if urls.len() > 1 {
         let (one, other) = urls.split_at(urls.len() / 2);
-        return purge::split(*purge_id, keys, Duration::ZERO, 1, &[one, other]);
+        return purge::split(*purge_id, keys, Duration::ZERO, 1, &[one, other]).map(|()| true);
     }
     if urls.is_empty() || backoff.is_exhausted(attempts) {
         log!("storage_reaper: a URL is given up: {}", untold.message);
         return purge::end(*purge_id, keys, false, Some(&untold.message));
     }
     let wait = backoff.delay(attempts, 0.5 + fastrand::f64() / 2.0).min(LONGEST_REST);
-    purge::split(*purge_id, keys, wait, attempts, &[urls])
+    purge::split(*purge_id, keys, wait, attempts, &[urls]).map(|()| true)
 }
 
 fn find(under_way: Vec<i64>, at_rest: Vec<i32>) -> Result<Due> {

@@ -166,3 +166,13 @@ fn a_plus_sign_in_an_amazon_url_is_guessed() {
     }
     assert_eq!(key_of("https://cdn.example.com/my+cat.png").as_deref(), Ok("my+cat.png"));
 }
+
+#[test]
+fn a_hostile_text_is_folded_for_minutes() {
+    for text in ["./ ", "a/../", "/ ", ".. /", "%2e/", "../"] {
+        let hostile = text.repeat(100_000);
+        fingerprint(&hostile);
+        fingerprint(&format!("https://cdn.example.com/{hostile}"));
+        fingerprint(&format!("//{hostile}"));
+    }
+}
