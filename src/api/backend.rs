@@ -171,8 +171,7 @@ fn create_location(
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn drop_location(url_base: Option<&str>) -> Answer<()> {
-    let url_base = required("url_base", url_base)?;
-    let base = UrlBase::parse(url_base).map(|base| base.as_str().to_owned()).unwrap_or_else(|_| url_base.to_owned());
+    let base = UrlBase::normal(required("url_base", url_base)?);
     if purge::all()?.iter().any(|purge| purge.url_base == base) {
         return Err(Error::InUse { kind: "location", name: base, by: "purges" }.into());
     }

@@ -7,8 +7,8 @@ use crate::domain::derive::{self, Derivation, DeriveError};
 use crate::error::Error;
 use crate::pg::user::{self, ActingAs};
 use crate::store::derivation::{self, NewDerivation};
-use crate::store::{catalog, source};
 
+use super::source::owned;
 use super::{Answer, required};
 
 #[pg_extern(sql = r#"
@@ -39,7 +39,7 @@ fn derive(
     let rule = variants.and_then(|variants| Derivation::new(template, variants)).map_err(refused)?;
     let caller = user::current();
     let _rights = ActingAs::extension();
-    let source_id = owned(caller, source)?;
+    let source_id = owned(caller, source, true)?;
     derivation::save(NewDerivation { source_id, template, over, is_required, max_objects })?;
     if !rule.is_one_to_one() {
         ereport!(
@@ -68,23 +68,11 @@ fn underive(source: Option<&str>, template: Option<&str>) -> Answer<()> {
     let (source, template) = (required("source", source)?, required("template", template)?);
     let caller = user::current();
     let _rights = ActingAs::extension();
-    let source_id = owned(caller, source)?;
+    let source_id = owned(caller, source, true)?;
     if derivation::end(source_id, template)? {
         return Ok(());
     }
     Err(Error::Unknown { kind: "derivation", name: template.to_owned() }.into())
-}
-
-/// The source, if its table is the caller's.
-fn owned(caller: pgrx::pg_sys::Oid, name: &str) -> Result<i32, Error> {
-    let attached = source::attached(name)?;
-    if !attached.captures {
-        return Err(Error::Unknown { kind: "source", name: name.to_owned() });
-    }
-    match catalog::describe(attached.relation)? {
-        Some(described) if !user::owns(caller, attached.relation) => Err(Error::NotOwner(described.name)),
-        _ => Ok(attached.id),
-    }
 }
 
 fn refused(error: DeriveError) -> Error {

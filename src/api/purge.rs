@@ -23,7 +23,7 @@ fn create_purge(
     secret: default!(Option<&str>, "NULL"),
     batch_size: default!(Option<i32>, "NULL"),
 ) -> Answer<()> {
-    let url_base = normal(required("url_base", url_base)?);
+    let url_base = UrlBase::normal(required("url_base", url_base)?);
     let kind = required("kind", kind)?;
     let service: Service =
         kind.parse().map_err(|error| Error::invalid("kind", error, "Use http for anything that takes a POST."))?;
@@ -50,7 +50,7 @@ fn create_purge(
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn drop_purge(url_base: Option<&str>) -> Answer<()> {
-    let url_base = normal(required("url_base", url_base)?);
+    let url_base = UrlBase::normal(required("url_base", url_base)?);
     if !purge::delete(&url_base)? {
         return Err(Error::Unknown { kind: "purge", name: url_base }.into());
     }
@@ -62,11 +62,6 @@ fn hide(error: &Error) {
     if matches!(error, Error::Invalid { parameter: "address" | "body" | "secret", .. }) {
         settings::hide_statement();
     }
-}
-
-/// As locations have it.
-fn normal(url_base: &str) -> String {
-    UrlBase::parse(url_base).map_or_else(|_| url_base.to_owned(), |base| base.as_str().to_owned())
 }
 
 fn address_of(service: Service, address: Option<&str>) -> Result<Endpoint> {

@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 
 use crate::capture::attach::{self, Request};
 use crate::capture::{cover, protect};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::pg::user::{self, ActingAs};
 use crate::pg::wake;
 use crate::store::{catalog, source};
@@ -150,19 +150,21 @@ fn take_off(parameter: &'static str, name: Option<&str>, captures: bool) -> Answ
     let name = required(parameter, name)?;
     let caller = user::current();
     let _rights = ActingAs::extension();
+    let id = owned(caller, name, captures)?;
+    cover::announce(id)?;
+    cover::uncover(id)?;
+    source::mark_detached(id)?;
+    Ok(())
+}
+
+/// The source of that name, or the reference if it only protects, whose table is the caller's, or gone.
+pub(super) fn owned(caller: pg_sys::Oid, name: &str, captures: bool) -> Result<i32> {
     let attached = source::attached(name)?;
     if attached.captures != captures {
-        return Err(
-            Error::Unknown { kind: if captures { "source" } else { "reference" }, name: name.to_owned() }.into()
-        );
+        return Err(Error::Unknown { kind: if captures { "source" } else { "reference" }, name: name.to_owned() });
     }
-    if let Some(described) = catalog::describe(attached.relation)?
-        && !user::owns(caller, attached.relation)
-    {
-        return Err(Error::NotOwner(described.name).into());
+    match catalog::describe(attached.relation)? {
+        Some(described) if !user::owns(caller, attached.relation) => Err(Error::NotOwner(described.name)),
+        _ => Ok(attached.id),
     }
-    cover::announce(attached.id)?;
-    cover::uncover(attached.id)?;
-    source::mark_detached(attached.id)?;
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::backend::{Backend, BackendId};
-use super::object::Object;
+use super::object::{Object, has_steps};
 use super::outcome::Reason;
 
 /// One delete request. The numbers are the caller's: every object that the key stands for.
@@ -93,7 +93,7 @@ pub fn plan(objects: Vec<(usize, Object)>, limits: Limits) -> (Vec<Request>, Vec
 }
 
 fn carriers(key: &str) -> Carriers {
-    Carriers { xml: key.chars().all(is_xml), path: !key.split('/').any(|segment| segment == "." || segment == "..") }
+    Carriers { xml: key.chars().all(is_xml), path: !has_steps(key) }
 }
 
 /// The characters of XML 1.0. CR is left out: parsers turn it into a line feed unless it is escaped.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::object::has_steps;
 use super::template::{Part, Template, TemplateError};
 
 /// What a template may name of the object's key; `over` may add names of its own.
@@ -124,9 +125,8 @@ impl Derivation {
 
 /// A store may take segments of dots for steps, and merge slashes: then a prefix is another one.
 fn is_safe(text: &str, is_prefix: bool) -> bool {
-    let takes_steps = text.split('/').any(|segment| segment == "." || segment == "..");
     let may_be_wider = is_prefix && (text.starts_with('/') || text.contains("//") || text.contains('\\'));
-    !takes_steps && !may_be_wider && (is_prefix || !text.ends_with('/'))
+    !has_steps(text) && !may_be_wider && (is_prefix || !text.ends_with('/'))
 }
 
 /// The parts of a key: `a/b.tar.gz` has the folder `a`, the name `b.tar.gz`, the stem `b.tar` and the extension `gz`.

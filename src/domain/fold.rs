@@ -13,6 +13,7 @@ use percent_encoding::percent_decode_str;
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::object::has_steps;
 use super::vendor;
 
 /// The fingerprint of a locator's fold.
@@ -243,10 +244,6 @@ fn before_query(path: &str) -> &str {
 /// The path without dot segments.
 fn take_steps(path: &str, fixed: usize) -> Cow<'_, str> {
     if has_steps(path) { Cow::Owned(without_steps(path.split('/'), fixed)) } else { Cow::Borrowed(path) }
-}
-
-fn has_steps(path: &str) -> bool {
-    path.split('/').any(|segment| segment == "." || segment == "..")
 }
 
 /// The segments without those that are steps, which never lead before the first `fixed` ones.

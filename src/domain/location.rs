@@ -27,6 +27,11 @@ impl UrlBase {
         Ok(Self::new(endpoint.scheme().as_str(), &endpoint.authority(), endpoint.path()))
     }
 
+    /// How a text stands among declared bases; one that is no base stands for itself.
+    pub fn normal(text: &str) -> String {
+        Self::parse(text).map_or_else(|_| text.to_owned(), |base| base.text)
+    }
+
     /// From checked parts; `path` is empty or begins with a slash and ends without one.
     pub(super) fn new(scheme: &str, authority: &str, path: &str) -> Self {
         let authority = without_default_port(scheme, authority);

@@ -13,6 +13,11 @@ pub fn is_slashes(key: &str) -> bool {
     key.bytes().all(|byte| byte == b'/')
 }
 
+/// Whether a key or path has segments that URLs and file systems take for steps.
+pub fn has_steps(path: &str) -> bool {
+    path.split('/').any(|segment| segment == "." || segment == "..")
+}
+
 /// A key in a bucket of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Object {

@@ -1,5 +1,7 @@
 //! Templates over columns, such as `vault/{user_id}/{id}.zip`.
 
+use super::object::has_steps;
+
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
@@ -62,7 +64,7 @@ pub fn is_within(key: &str, prefix: &str) -> bool {
     prefix.len() > 1 && prefix.ends_with('/') && !prefix.starts_with('/') && !prefix.contains("//") && key.starts_with(prefix)
         && key.len() > prefix.len()
         // Some stores take them for steps.
-        && !key.split('/').any(|segment| segment == "." || segment == "..")
+        && !has_steps(key)
 }
 
 impl Template {

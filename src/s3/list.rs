@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
+use reqwest::header::HeaderMap;
 
 use crate::domain::backend::Backend;
 
 use super::client::{Client, Exchanged, Limit};
 use super::fault::{Fault, FaultKind, fault};
 use super::io::ListJob;
-use super::request;
+use super::request::{self, Unsigned};
 use super::xml::{self, Listing, StoreError, Xml};
 
 /// A page has up to 1000 lines.
@@ -31,7 +32,8 @@ impl Client {
         let ListJob { backend, prefix, most, .. } = job;
         let (mut keys, mut from, mut empty): (Vec<String>, Option<String>, usize) = (Vec::new(), None, 0);
         loop {
-            let listing = self.page_below(backend, &prefix.bucket, &prefix.key, from.as_deref()).await?;
+            let unsigned = request::list_below(backend, &prefix.bucket, &prefix.key, from.as_deref())?;
+            let (listing, _) = self.listing(backend, unsigned).await.map_err(|unlisted| unlisted.fault)?;
             empty += usize::from(listing.lines.is_empty());
             let next = listing.is_truncated.then(|| listing.next_key.clone());
             keys.extend(keys_of(listing, &prefix.key)?);
@@ -46,24 +48,39 @@ impl Client {
         }
     }
 
-    async fn page_below(
+    /// Asks for a page of any listing. A question changes nothing, whatever became of it.
+    pub(super) async fn listing(
         &self,
         backend: &Arc<Backend>,
-        bucket: &str,
-        prefix: &str,
-        from: Option<&str>,
-    ) -> Result<Listing, Fault> {
-        let unsigned = request::list_below(backend, bucket, prefix, from)?;
+        unsigned: Unsigned,
+    ) -> Result<(Listing, HeaderMap), Unlisted> {
         let signed = self.sign(backend, unsigned).await?;
         let Exchanged { status, headers, body, .. } = self.exchange(signed, String::new(), Limit::of(LINES)).await?;
+        let refused = |status, error: &StoreError| Fault { is_refusal: true, ..fault(status, error, &headers, false) };
         let error = match (status, xml::parse(&body)) {
-            (200, Ok(Xml::Listing(listing))) => return Ok(listing),
-            (200, Ok(Xml::Error(error))) => return Err(fault(503, &error, &headers, false)),
-            (200, _) => return Err(malformed("is not a complete one")),
+            (200, Ok(Xml::Listing(listing))) => return Ok((listing, headers)),
+            (200, Ok(Xml::Error(error))) => return Err(refused(503, &error).into()),
+            (200, _) => {
+                return Err(Fault::refusal(FaultKind::Malformed, "the answer is not a complete listing").into());
+            }
             (_, Ok(Xml::Error(error))) => error,
             (_, _) => StoreError::default(),
         };
-        Err(fault(status, &error, &headers, false))
+        let is_unsupported = matches!(error.code.as_str(), "NotImplemented" | "MethodNotAllowed");
+        Err(Unlisted { fault: refused(status, &error), is_unsupported })
+    }
+}
+
+/// Why there is no page.
+pub(super) struct Unlisted {
+    pub fault: Fault,
+    /// The store has no such listing.
+    pub is_unsupported: bool,
+}
+
+impl From<Fault> for Unlisted {
+    fn from(fault: Fault) -> Self {
+        Self { fault, is_unsupported: false }
     }
 }
 

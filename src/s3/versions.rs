@@ -11,13 +11,12 @@ use crate::domain::versions::{Listed, Mark, Page, Versions};
 
 use super::answer::{self, Look, Verdict, now_us};
 use super::client::{Client, Exchanged, Limit};
-use super::fault::{Fault, FaultKind, fault};
+use super::fault::{Fault, FaultKind};
 use super::io::Job;
+use super::list::Unlisted;
 use super::request::{self, Kept, Unsigned};
-use super::xml::{self, StoreError, Xml};
+use super::xml;
 
-/// A page has up to 1000 lines.
-const LINES: usize = 1000;
 /// Nobody keeps more versions of one object than ten million; who seems to has a listing that does not end.
 const MOST_PAGES: usize = 10_000;
 
@@ -168,18 +167,10 @@ impl Client {
     /// Nothing if the store says that it has no such listing.
     async fn page(&self, job: &Job, key: &str, kept: Kept, from: Option<&Mark>) -> Result<Option<Page>, Fault> {
         let unsigned = request::list(&job.backend, job.request.bucket(), key, kept, from)?;
-        let signed = self.sign(&job.backend, unsigned).await?;
-        let Exchanged { status, headers, body, .. } = self.exchange(signed, String::new(), Limit::of(LINES)).await?;
-        let error = match (status, xml::parse(&body)) {
-            (200, Ok(Xml::Listing(listing))) => return page(listing, &headers, key).map(Some),
-            (200, Ok(Xml::Error(error))) => return Err(refused(fault(503, &error, &headers, false))),
-            (200, _) => return Err(Fault::refusal(FaultKind::Malformed, "the answer is not a complete listing")),
-            (_, Ok(Xml::Error(error))) => error,
-            (_, _) => StoreError::default(),
-        };
-        match (status, error.code.as_str()) {
-            (_, "NotImplemented" | "MethodNotAllowed") => Ok(None),
-            (status, _) => Err(refused(fault(status, &error, &headers, false))),
+        match self.listing(&job.backend, unsigned).await {
+            Ok((listing, headers)) => page(listing, &headers, key).map(Some),
+            Err(Unlisted { is_unsupported: true, .. }) => Ok(None),
+            Err(Unlisted { fault, .. }) => Err(fault),
         }
     }
 }
@@ -190,11 +181,6 @@ fn endless() -> Fault {
 
 fn dateless() -> Verdict {
     Verdict::Failed { message: "the store does not say when its versions were written".to_owned(), is_refusal: true }
-}
-
-/// A question changes nothing.
-fn refused(fault: Fault) -> Fault {
-    Fault { is_refusal: true, ..fault }
 }
 
 /// Reads a page that was asked for the sake of one key.
@@ -228,6 +214,7 @@ fn page(listing: xml::Listing, headers: &HeaderMap, asked: &str) -> Result<Page,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::s3::xml::Xml;
 
     fn read_for(asked: &str, body: &str) -> Result<Page, Fault> {
         match xml::parse(body.as_bytes()) {

@@ -65,8 +65,20 @@ pub struct Untold {
     pub urls: Vec<String>,
 }
 
+/// Since when, until when and after how many refusals URLs wait.
+#[derive(Default)]
+struct Waiting {
+    wait: Duration,
+    since: Option<TimestampWithTimeZone>,
+    attempts: u32,
+}
+
 /// Puts URLs where they wait.
 pub fn queue(untold: Vec<Untold>) -> Result<()> {
+    insert_entries(untold, &Waiting::default())
+}
+
+fn insert_entries(untold: Vec<Untold>, waiting: &Waiting) -> Result<()> {
     if untold.is_empty() {
         return Ok(());
     }
@@ -76,8 +88,13 @@ pub fn queue(untold: Vec<Untold>) -> Result<()> {
         columns.1.push(i16::try_from(urls.len()).unwrap_or(i16::MAX));
         columns.2.push(Segment::of(urls).pack());
     }
-    let statement = include_str!("../../sql/queries/purge_entry_insert.sql");
-    spi::execute(statement, &[columns.0.into(), columns.1.into(), columns.2.into()]).map(drop)
+    let wait_ms = i64::try_from(waiting.wait.as_millis()).unwrap_or(i64::MAX);
+    let attempts = i16::try_from(waiting.attempts).unwrap_or(i16::MAX);
+    spi::execute(
+        include_str!("../../sql/queries/purge_entry_insert.sql"),
+        &[columns.0.into(), wait_ms.into(), waiting.since.into(), attempts.into(), columns.1.into(), columns.2.into()],
+    )
+    .map(drop)
 }
 
 /// Where URLs wait.
@@ -118,36 +135,41 @@ pub fn next_due_ms() -> Result<Option<i64>> {
     Ok(found.into_iter().next().flatten())
 }
 
-fn columns(keys: &[PurgeKey]) -> (Vec<TimestampWithTimeZone>, Vec<i64>) {
-    keys.iter().map(|key| (key.due_at, key.id)).unzip()
+/// What was taken out.
+struct Taken {
+    are_all: bool,
+    urls: i64,
+    since: Option<TimestampWithTimeZone>,
+}
+
+fn take(purge_id: i32, keys: &[PurgeKey]) -> Result<Taken> {
+    let (due, ids): (Vec<_>, Vec<_>) = keys.iter().map(|key| (key.due_at, key.id)).unzip();
+    let statement = include_str!("../../sql/queries/purge_entry_take.sql");
+    let taken = spi::write(statement, &[purge_id.into(), due.into(), ids.into()], |row| {
+        let entries: i64 = row.required("entries")?;
+        let are_all = usize::try_from(entries) == Ok(keys.len());
+        Ok(Taken { are_all, urls: row.required("urls")?, since: row.optional("created_at")? })
+    })?;
+    Ok(taken.into_iter().next().unwrap_or(Taken { are_all: false, urls: 0, since: None }))
 }
 
 /// They were told, or are given up. Says whether all of them could be taken out.
 pub fn end(purge_id: i32, keys: &[PurgeKey], is_done: bool, error: Option<&str>) -> Result<bool> {
-    let (due, ids) = columns(keys);
-    let statement = include_str!("../../sql/queries/purge_entry_end.sql");
-    let arguments = [purge_id.into(), due.into(), ids.into(), is_done.into(), error.into()];
-    let ended: Vec<i64> = spi::write(statement, &arguments, |row| row.required("entries"))?;
-    Ok(ended.first().is_some_and(|ended| usize::try_from(*ended) == Ok(keys.len())))
+    let taken = take(purge_id, keys)?;
+    let arguments = [purge_id.into(), taken.urls.into(), is_done.into(), error.into()];
+    spi::execute(include_str!("../../sql/queries/purge_count.sql"), &arguments)?;
+    Ok(taken.are_all)
 }
 
 /// They are told in these lots, after a while. An error if not all of them can be taken out.
 pub fn split(purge_id: i32, keys: &[PurgeKey], wait: Duration, attempts: u32, lots: &[&[String]]) -> Result<()> {
-    let (due, ids) = columns(keys);
-    let wait_ms = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
-    let attempts = i16::try_from(attempts).unwrap_or(i16::MAX);
-    let count = |urls: &&[String]| i16::try_from(urls.len()).unwrap_or(i16::MAX);
-    let counts: Vec<i16> = lots.iter().map(count).collect();
-    let payloads: Vec<Vec<u8>> = lots.iter().map(|urls| Segment::of(urls.to_vec()).pack()).collect();
-    let arguments =
-        [purge_id.into(), due.into(), ids.into(), wait_ms.into(), attempts.into(), counts.into(), payloads.into()];
-    let statement = include_str!("../../sql/queries/purge_entry_split.sql");
-    let ended: Vec<i64> = spi::write(statement, &arguments, |row| row.required("entries"))?;
-    // Else the transaction must not commit: some would be told by nobody.
-    match ended.first() {
-        Some(ended) if usize::try_from(*ended) == Ok(keys.len()) => Ok(()),
-        _ => Err(Error::Stored { what: "purge", detail: "Somebody is changing it.".to_owned() }),
+    let taken = take(purge_id, keys)?;
+    if !taken.are_all {
+        // The transaction must not commit: some would be told by nobody.
+        return Err(Error::Stored { what: "purge", detail: "Somebody is changing it.".to_owned() });
     }
+    let untold = lots.iter().map(|urls| Untold { purge_id, urls: urls.to_vec() }).collect();
+    insert_entries(untold, &Waiting { wait, since: taken.since, attempts })
 }
 
 /// The service does not listen, and why.

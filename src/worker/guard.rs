@@ -62,6 +62,8 @@ pub struct Origin {
     pub row_id: Option<String>,
     /// By which value rows of its source share it.
     pub shares: Option<String>,
+    /// With which object it goes, as a locator.
+    pub parent: Option<String>,
 }
 
 /// An object that is about to be deleted.
@@ -81,9 +83,9 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// From its locator in an entry.
-    pub fn of(locator: &str, child: &Object, namespace: &Namespace) -> Option<Self> {
-        let object = Object::at(child.backend, locator)?;
+    /// What an object goes with.
+    pub fn of(child: &Object, origin: &Origin, namespace: &Namespace) -> Option<Self> {
+        let object = Object::at(child.backend, origin.parent.as_deref()?)?;
         Some(Self { prints: prints(&object, namespace), object })
     }
 }
@@ -91,7 +93,7 @@ impl Parent {
 impl Candidate {
     /// One that was captured from nowhere.
     fn of(object: Object, namespace: &Namespace) -> Self {
-        let origin = Origin { source_id: None, row_id: None, shares: None };
+        let origin = Origin { source_id: None, row_id: None, shares: None, parent: None };
         Self { prints: prints(&object, namespace), origin, object, parent: None }
     }
 }

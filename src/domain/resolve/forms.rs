@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::{Namespace, resolve};
 use crate::domain::backend::BackendId;
 use crate::domain::fold::{self, fingerprint, plain};
-use crate::domain::object::Object;
+use crate::domain::object::{Object, has_steps};
 use crate::domain::outcome::Reason;
 
 /// What RFC 3986 leaves as it is in a path.
@@ -77,7 +77,7 @@ pub fn url_under(base: &str, object: &Object, namespace: &Namespace) -> Option<S
     let location = namespace.locations_of(object).find(|location| location.base.as_str() == base)?;
     let rest = object.key.strip_prefix(&*namespace.canonical_key(object.backend, &location.key_prefix))?;
     // Clients take steps before they ask.
-    if rest.split('/').any(|segment| segment == "." || segment == "..") {
+    if has_steps(rest) {
         return None;
     }
     Some(format!("{base}{}", utf8_percent_encode(rest, STRICT)))
@@ -99,16 +99,11 @@ pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backe
     let is_its_place = || prints(object, namespace).placed.contains(&fingerprint(raw));
     match resolve(raw, namespace, default_backend) {
         Ok(named) if namespace.are_same(&named, object) => true,
-        // It stands for itself, unless it is no key for everybody.
-        Ok(_) => (plain(raw) != raw || fold::is_place(raw) && !has_clear_scheme(raw)) && is_its_place(),
+        // It stands for itself, unless somebody takes what has no scheme for a URL.
+        Ok(_) => (plain(raw) != raw || fold::is_place(raw) && super::scheme(raw).is_none()) && is_its_place(),
         // A key that ends with a slash, or is blank, looks like none.
         Err(Reason::EmptyKey) => object.key.ends_with('/') || object.key.trim().is_empty(),
         Err(Reason::NotOwned) => is_its_place(),
         Err(_) => true,
     }
-}
-
-/// Whether nobody can take it for anything else than a URL, or bucket and key.
-fn has_clear_scheme(raw: &str) -> bool {
-    super::scheme(raw).is_some()
 }

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use super::{Namespace, object};
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::location::{Location, without_default_port};
-use crate::domain::object::Object;
+use crate::domain::object::{Object, has_steps};
 use crate::domain::outcome::Reason;
 use crate::domain::vendor;
 
@@ -56,7 +56,7 @@ pub(super) fn resolve(
         // A server that decodes before it looks at the path takes it for another location's.
         return Err(Reason::AmbiguousUrl);
     }
-    if key.split('/').any(|segment| segment == "." || segment == "..") {
+    if has_steps(&key) {
         return Err(Reason::AmbiguousUrl);
     }
     object(namespace, place.backend, &place.bucket, format!("{}{key}", place.key_prefix))

@@ -22,36 +22,27 @@ impl Drain {
             wait::exit_for_restart();
         };
         for done in finished {
-            let (id, result) = match done {
-                Done::Sent { id, result } => (id, result),
-                Done::Read { id, result } => {
-                    self.document_answered(id, result, now);
-                    continue;
-                }
-                Done::Recalled { id, is_late } => {
-                    self.recalled(id, is_late);
-                    continue;
-                }
-                Done::Purged { id, result } => {
-                    self.cache_answered(id, result, now);
-                    continue;
-                }
-                Done::Listed { id, result } => {
-                    self.prefix_answered(id, result, now);
-                    continue;
-                }
-            };
-            let Some(planned) = self.sent.remove(&id) else { continue };
-            // There is room now.
-            self.look_now |= self.has_left_out;
-            match result {
-                Ok(Sent { answers, learned, is_partial }) => {
-                    self.note(id, &planned, &answers, now);
-                    self.answered(&planned, answers, is_partial);
-                    self.probed(&planned.backend, learned);
-                }
-                Err(fault) => self.failed(planned, fault, now),
+            match done {
+                Done::Sent { id, result } => self.request_answered(id, result, now),
+                Done::Recalled { id, is_late } => self.recalled(id, is_late),
+                Done::Read { id, result } => self.document_answered(id, result, now),
+                Done::Listed { id, result } => self.prefix_answered(id, result, now),
+                Done::Purged { id, result } => self.cache_answered(id, result, now),
             }
+        }
+    }
+
+    fn request_answered(&mut self, id: u64, result: Result<Sent, Fault>, now: Instant) {
+        let Some(planned) = self.sent.remove(&id) else { return };
+        // There is room now.
+        self.look_now |= self.has_left_out;
+        match result {
+            Ok(Sent { answers, learned, is_partial }) => {
+                self.note(id, &planned, &answers, now);
+                self.answered(&planned, answers, is_partial);
+                self.probed(&planned.backend, learned);
+            }
+            Err(fault) => self.failed(planned, fault, now),
         }
     }
 

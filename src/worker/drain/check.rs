@@ -188,8 +188,9 @@ impl Drain {
             let prints = flight.as_deref_mut().and_then(|flight| flight.take_prints(place, &namespace));
             let is_covered = prints.is_some();
             let prints = prints.unwrap_or_else(|| prints_of(&object, &namespace));
-            let parent = self.parent(place, &object, &namespace);
-            let candidate = Candidate { prints, origin: self.origin(place), object, parent };
+            let origin = self.origin(place);
+            let parent = Parent::of(&object, &origin, &namespace);
+            let candidate = Candidate { prints, origin, object, parent };
             let covers = |flight: &&mut Flight| flight.covers(&candidate, &namespace);
             if self.still_means(place, &candidate.object, &namespace)
                 && (is_covered || flight.as_ref().is_none_or(covers))
@@ -244,12 +245,8 @@ impl Drain {
             source_id: claim.and_then(|claim| claim.entry.source_id),
             row_id: segment.and_then(|segment| segment.row_id(index)),
             shares: segment.and_then(|segment| segment.shares(index)).map(str::to_owned),
+            parent: segment.and_then(|segment| segment.parent(index)).map(str::to_owned),
         }
-    }
-
-    /// What an object goes with.
-    pub(super) fn parent(&self, (entry, index): Place, object: &Object, namespace: &Namespace) -> Option<Parent> {
-        Parent::of(self.claims.get(&entry)?.segment.parent(index)?, object, namespace)
     }
 
     /// Backends and locations may have changed since the claim.

@@ -121,7 +121,6 @@ impl Drain {
         }
         let to_mark: Vec<_> =
             objects.iter().map(|(place, object)| (*place, object.clone(), self.origin(*place))).collect();
-        let parents: HashMap<Place, String> = self.parents_of(&objects);
         shared::announce_flights(true);
         let marked = transaction::run("storage_reaper: mark", SHORT, move || {
             let (namespace, _) = namespace()?;
@@ -129,7 +128,7 @@ impl Drain {
             let mut of_place: HashMap<Place, Vec<i64>> = HashMap::with_capacity(to_mark.len());
             for (place, object, origin) in &to_mark {
                 let prints = prints(object, &namespace);
-                let parent = parents.get(place).and_then(|parent| Parent::of(parent, object, &namespace));
+                let parent = Parent::of(object, origin, &namespace);
                 of_place.insert(*place, marks_of(object, &prints, origin, parent.as_ref(), &namespace));
                 all_prints.insert(*place, prints);
             }
@@ -167,12 +166,6 @@ impl Drain {
                 false
             }
         }
-    }
-
-    /// What objects go with, as locators.
-    fn parents_of(&self, objects: &[(Place, Object)]) -> HashMap<Place, String> {
-        let parent = |(entry, index): Place| self.claims.get(&entry)?.segment.parent(index).map(str::to_owned);
-        objects.iter().filter_map(|(place, _)| Some((*place, parent(*place)?))).collect()
     }
 
     /// The next objects of one backend that has room.
