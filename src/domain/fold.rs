@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use percent_encoding::percent_decode_str;
-use unicode_normalization::{UnicodeNormalization, is_nfc};
+use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfd};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::object::has_steps;
@@ -24,7 +24,8 @@ pub fn fingerprint(raw: &str) -> i64 {
 /// The coarse form of a raw locator. Scheme, case of the host, user, default ports, percent escapes, query, fragment,
 /// dot segments, control characters and Unicode composition make no difference, nor whether a blank is a plus sign.
 pub fn fold(raw: &str) -> String {
-    let raw = blank(raw);
+    let raw = decomposed(raw);
+    let raw = blank(&raw);
     let text = plain(&raw);
     let folded = match split(&text) {
         Split::Store { place } => {
@@ -112,6 +113,12 @@ fn steps_of_files(text: &str) -> Cow<'_, str> {
 /// Authority and the rest.
 fn at_path(text: &str) -> (&str, &str) {
     text.split_at(text.find(['/', '?', '#']).unwrap_or(text.len()))
+}
+
+/// Composition must make no difference to what is read: `%7e` and a mark is an escape, and composed it is none; a Kelvin sign
+/// becomes a letter that has another case.
+fn decomposed(raw: &str) -> Cow<'_, str> {
+    if raw.is_ascii() || is_nfd(raw) { Cow::Borrowed(raw) } else { Cow::Owned(raw.nfd().collect()) }
 }
 
 /// With blanks for plus signs, which Amazon takes for them.

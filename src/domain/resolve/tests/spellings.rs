@@ -1,5 +1,7 @@
 //! Texts that name an object, as some reader has it, and that nothing found once.
 
+use unicode_normalization::UnicodeNormalization;
+
 use super::*;
 
 /// Whether a row with the text keeps the object.
@@ -174,5 +176,39 @@ fn a_hostile_text_is_folded_for_minutes() {
         fingerprint(&hostile);
         fingerprint(&format!("https://cdn.example.com/{hostile}"));
         fingerprint(&format!("//{hostile}"));
+    }
+}
+
+#[test]
+fn a_mark_that_joins_an_escape_hides_the_key() {
+    let namespace = namespace(Kind::R2);
+    let texts = [
+        "http:%7e\u{301}",
+        "http:%7\u{e9}",
+        "https:\\%4a\u{30c}/%3e\u{338}",
+        "http:\u{212a}/k",
+        "//\u{212a}/%6\u{1d8}",
+        "https:/x@\u{212a}:80/%4c\u{327}",
+    ];
+    for raw in texts {
+        let Ok(object) = resolve(raw, &namespace, Some(BackendId(1))) else { continue };
+        for raw in [raw.to_owned(), raw.nfc().collect(), raw.nfd().collect()] {
+            assert!(keeps(&raw, &object, &namespace, Some(1)), "{raw:?} names {object}");
+        }
+    }
+    // As a URL it is an escape all the same.
+    let object = Object { backend: BackendId(1), bucket: "media".into(), key: "~\u{301}".into() };
+    assert!(keeps("https://cdn.example.com/%7e\u{301}", &object, &namespace, None));
+}
+
+proptest! {
+    #[test]
+    fn a_composed_text_is_folded_otherwise(
+        pieces in prop::collection::vec("[a-h0-9éĵķǘ\u{212a}\u{37e}]|%|[?#/.;:@\\ +]|\u{301}|\u{338}|http:|https://", 0..12),
+    ) {
+        let raw: String = pieces.concat();
+        let (composed, apart): (String, String) = (raw.nfc().collect(), raw.nfd().collect());
+        prop_assert_eq!(fold::fold(&raw), fold::fold(&composed));
+        prop_assert_eq!(fold::fold(&raw), fold::fold(&apart));
     }
 }
