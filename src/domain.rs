@@ -16,6 +16,7 @@ pub mod location;
 pub mod object;
 pub mod outcome;
 pub mod pace;
+pub mod probe;
 pub mod profile;
 pub mod purge;
 pub mod resolve;

@@ -10,6 +10,7 @@ mod fuzz;
 pub mod io;
 pub mod list;
 mod lock;
+mod probe;
 pub mod purge;
 mod request;
 mod transport;

@@ -14,6 +14,7 @@ pub mod guard;
 pub mod location;
 pub mod locator_sql;
 pub mod objects;
+pub mod probe;
 pub mod purge;
 mod query_plan;
 pub mod settle;

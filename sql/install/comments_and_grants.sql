@@ -2,6 +2,8 @@ COMMENT ON FUNCTION storage_reaper.create_backend(text, text, text, text, text, 
     'Declares a store: kind, API endpoint, bucket, region, addressing (auto, path, virtual) and where the worker finds credentials (profile:NAME, environment, role:ARN, instance); verify asks whether an object was put back (none, head, if-match).';
 COMMENT ON FUNCTION storage_reaper.alter_backend(text, text, text, text, text, text, text, text, integer, integer) IS
     'Changes what is given of a backend and tries it again at once.';
+COMMENT ON FUNCTION storage_reaper.probe_backend(text, text) IS
+    'Has the worker ask the store what it can do, and whether it lets us delete below a prefix, with a key that cannot be there. The view backends shows the answer.';
 COMMENT ON FUNCTION storage_reaper.drop_backend(text) IS 'Forgets a backend that nothing uses any more.';
 COMMENT ON FUNCTION storage_reaper.create_location(text, text, text, text) IS
     'Declares that URLs under a base name objects of a backend; what follows the base is the key, behind key_prefix.';

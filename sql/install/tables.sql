@@ -21,6 +21,11 @@ CREATE TABLE storage_reaper.backend (
     takes_batches boolean,
     -- Whether deletions were seen to leave a marker there; NULL before the first.
     keeps_versions boolean,
+    -- Below which prefix somebody wants it to be asked what it can do; NULL when that is done.
+    probe_prefix text,
+    -- When it was asked last, and why it did not let us delete; NULL if it did.
+    probed_at   timestamptz,
+    probe_error text,
     paused      boolean NOT NULL DEFAULT false,
     held_since  timestamptz,
     held_reason text

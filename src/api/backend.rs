@@ -7,12 +7,13 @@ use crate::domain::backend::{Addressing, Backend, BackendId, Kind};
 use crate::domain::credentials::CredentialName;
 use crate::domain::endpoint::{Endpoint, check_bucket_name};
 use crate::domain::location::UrlBase;
+use crate::domain::probe::is_folder;
 use crate::domain::vendor;
 use crate::domain::verify::Verify;
 use crate::domain::versions::Versions;
 use crate::error::{Error, Result};
 use crate::pg::{settings, wake};
-use crate::store::{backend, location, purge};
+use crate::store::{backend, location, probe, purge};
 
 use super::{Answer, required};
 
@@ -67,6 +68,10 @@ fn create_backend(
     if !backend::insert(&created, credentials)? {
         return Err(Error::Exists { kind: "backend", name: created.name }.into());
     }
+    if kind == Some("auto") {
+        probe::want(&created.name, "")?;
+        wake::at_commit();
+    }
     Ok(())
 }
 
@@ -117,6 +122,20 @@ fn alter_backend(
         declare::begin()?;
     }
     backend::update(&changed, credentials.unwrap_or(&kept))?;
+    wake::at_commit();
+    Ok(())
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn probe_backend(name: Option<&str>, prefix: default!(Option<&str>, "''")) -> Answer<()> {
+    let name = required("name", name)?;
+    let prefix = required("prefix", prefix)?;
+    if !is_folder(prefix) {
+        let detail = "It is not a prefix of keys that ends with a slash.";
+        return Err(Error::invalid("prefix", detail, "Give a prefix such as 'images/', or leave it out.").into());
+    }
+    probe::want(name, prefix)?;
     wake::at_commit();
     Ok(())
 }

@@ -111,7 +111,7 @@ impl Client {
         self.exchange(signed, String::new(), Limit::of(1)).await
     }
 
-    async fn deliver(&self, job: &Job) -> Result<Sent, Fault> {
+    pub(super) async fn deliver(&self, job: &Job) -> Result<Sent, Fault> {
         let Job { backend, request, until, .. } = job;
         let mut unsigned = request::build(backend, request)?;
         let mut learned = None;

@@ -15,6 +15,7 @@ use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
 use crate::domain::document::Reading;
 use crate::domain::object::Object;
+use crate::domain::probe::Found;
 use crate::domain::purge::Purge;
 
 use super::client::{Client, Sent};
@@ -76,6 +77,15 @@ pub struct ListJob {
     pub most: usize,
 }
 
+/// A store to ask what it can do.
+#[derive(Debug)]
+pub struct ProbeJob {
+    pub id: u64,
+    pub backend: Arc<Backend>,
+    /// Below which it is asked: the right to delete may be for that part of the bucket only.
+    pub prefix: String,
+}
+
 /// URLs that a service is told of.
 #[derive(Debug)]
 pub struct PurgeJob {
@@ -90,6 +100,7 @@ enum Order {
     Read(ReadJob),
     List(ListJob),
     Purge(PurgeJob),
+    Probe(ProbeJob),
     Recall(Option<BackendId>),
     ForgetCredentials,
 }
@@ -112,6 +123,10 @@ pub enum Done {
     Purged {
         id: u64,
         result: Result<(), Untold>,
+    },
+    Probed {
+        id: u64,
+        result: Result<Found, Fault>,
     },
     /// It was taken back before it was sent, or its turn came too late.
     Recalled {
@@ -173,6 +188,11 @@ impl Io {
     /// Tells a service of URLs.
     pub fn purge(&self, job: PurgeJob) {
         let _ = self.orders.send(Order::Purge(job));
+    }
+
+    /// Asks a store what it can do.
+    pub fn probe(&self, job: ProbeJob) {
+        let _ = self.orders.send(Order::Probe(job));
     }
 
     /// Credentials are looked up afresh: the files that hold them may have changed.
@@ -245,6 +265,7 @@ async fn carry_out(client: &Rc<Client>, turns: &Rc<RefCell<Turns>>, order: Order
         Order::Purge(job) => {
             drop(spawn_local(async move { report(Done::Purged { id: job.id, result: own.purge(&job).await }) }));
         }
+        Order::Probe(job) => drop(spawn_local(async move { report(probe(&own, job).await) })),
         // What is sent next must not find the old ones.
         Order::ForgetCredentials => client.forget_all_credentials().await,
     }
@@ -271,6 +292,7 @@ fn refuse(order: Order, message: &str, report: &dyn Fn(Done)) {
         Order::Read(ReadJob { id, .. }) => report(Done::Read { id, result: Err(fault()) }),
         Order::List(ListJob { id, .. }) => report(Done::Listed { id, result: Err(fault()) }),
         Order::Purge(PurgeJob { id, .. }) => report(Done::Purged { id, result: Err(Untold::of(message)) }),
+        Order::Probe(ProbeJob { id, .. }) => report(Done::Probed { id, result: Err(fault()) }),
         Order::Recall(_) | Order::ForgetCredentials => {}
     }
 }
@@ -291,6 +313,12 @@ async fn list(client: &Client, job: ListJob) -> Done {
     let result = client.list(&job).await;
     forget_if_refused(client, &job.backend, result.as_ref().err()).await;
     Done::Listed { id: job.id, result }
+}
+
+async fn probe(client: &Client, job: ProbeJob) -> Done {
+    let result = client.explore(&job).await;
+    forget_if_refused(client, &job.backend, result.as_ref().err()).await;
+    Done::Probed { id: job.id, result }
 }
 
 async fn forget_if_refused(client: &Client, backend: &Backend, fault: Option<&Fault>) {

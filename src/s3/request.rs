@@ -12,7 +12,8 @@ use rusty_s3::{Bucket, UrlStyle};
 
 use crate::domain::backend::{Addressing, Backend};
 use crate::domain::batch::{Request, Target};
-use crate::domain::object::{LONGEST_KEY, is_slashes};
+use crate::domain::object::is_slashes;
+use crate::domain::probe::absent_key;
 use crate::domain::versions::Mark;
 
 use super::fault::{Fault, FaultKind};
@@ -157,14 +158,18 @@ pub fn probe(
     };
     // The right to delete may end at a prefix.
     let folder = key.rfind('/').map_or("", |slash| &key[..=slash]);
-    let folder = if folder.len() + PROBE_LENGTH <= LONGEST_KEY { folder } else { "" };
-    let key = Target { key: format!("{folder}storage_reaper-probe-{chance:032x}"), objects: Vec::new() };
+    let key = Target { key: absent_key(folder, chance), objects: Vec::new() };
     let single = Request::Single { backend: backend.id, bucket: request.bucket().to_owned(), key };
     Ok(Unsigned { condition, ..build(backend, &single)? })
 }
 
-/// Of the name of a key that a probe asks for.
-const PROBE_LENGTH: usize = "storage_reaper-probe-".len() + 32;
+/// Asks whether the backend's bucket keeps versions.
+pub fn versioning(backend: &Backend) -> Result<Unsigned, Fault> {
+    let mut url = place(backend, &backend.bucket)?.base_url().clone();
+    check(backend, &backend.bucket, &url, &base_path(backend, &backend.bucket)).map_err(refuse)?;
+    url.set_query(Some("versioning="));
+    Ok(Unsigned { method: Method::GET, url, body: String::new(), content_md5: None, condition: None })
+}
 
 /// Asks for an object; only for another version than the one of that ETag, if there is one.
 pub fn get(backend: &Backend, bucket: &str, key: &str, etag: Option<String>) -> Result<Unsigned, Fault> {

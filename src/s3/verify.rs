@@ -71,13 +71,13 @@ impl Client {
         if let Some(probe) = probed.as_ref().filter(is_valid) {
             return Ok(probe.found);
         }
-        let found = self.probe(backend, request).await?;
+        let found = self.condition(backend, request).await?;
         *probed = Some(Probe { backend: Arc::clone(backend), found, at: Instant::now() });
         Ok(found)
     }
 
-    /// Deletes what cannot be there.
-    async fn probe(&self, backend: &Arc<Backend>, request: &Request) -> Result<Honour, Fault> {
+    /// Asks on a condition to delete what cannot be there.
+    pub(super) async fn condition(&self, backend: &Arc<Backend>, request: &Request) -> Result<Honour, Fault> {
         let chance = fastrand::u128(..);
         let ask = async |condition| {
             let probe = request::probe(backend, request, chance, condition)?;

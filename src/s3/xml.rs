@@ -13,6 +13,8 @@ pub enum Xml {
     Error(StoreError),
     /// A page of objects, versions or uploads.
     Listing(Listing),
+    /// Whether a bucket keeps versions: a status, which says that it does or did, or none.
+    Versioning { status: Option<String> },
     /// Well-formed, but something else.
     Other,
 }
@@ -168,6 +170,10 @@ fn root(element: &Element) -> Xml {
             next_id: leaf(element, "NextVersionIdMarker").or_else(|| leaf(element, "NextUploadIdMarker")),
             is_encoded: leaf(element, "EncodingType").is_some_and(|text| text.trim() == "url"),
         }),
+        // Clients read no name here, and so servers differ.
+        "VersioningConfiguration" | "GetBucketVersioningResponse" => {
+            Xml::Versioning { status: leaf(element, "Status") }
+        }
         _ => Xml::Other,
     }
 }

@@ -25,6 +25,8 @@ pub struct Switches {
     pub stopped: Vec<i32>,
     /// The backends that are held.
     pub held: Vec<i32>,
+    /// Whether a backend that is not paused is to be probed.
+    pub is_probe_wanted: bool,
 }
 
 /// Reads the switches.
@@ -36,9 +38,11 @@ pub fn switches() -> Result<Switches> {
             _ => State::Observe,
         };
         let (stopped, held) = (row.required("stopped")?, row.required("held")?);
-        Ok(Switches { state, paused: row.required("paused")?, stopped, held })
+        let is_probe_wanted = row.required("is_probe_wanted")?;
+        Ok(Switches { state, paused: row.required("paused")?, stopped, held, is_probe_wanted })
     })?;
-    let shut = Switches { state: State::Observe, paused: true, stopped: Vec::new(), held: Vec::new() };
+    let shut =
+        Switches { state: State::Observe, paused: true, stopped: Vec::new(), held: Vec::new(), is_probe_wanted: false };
     Ok(found.into_iter().next().unwrap_or(shut))
 }
 

@@ -11,6 +11,7 @@ mod flight;
 mod lane;
 mod listings;
 mod look;
+mod probes;
 mod purges;
 mod settle;
 
@@ -42,6 +43,7 @@ use documents::Documents;
 use flight::Flight;
 use lane::Lane;
 use listings::Listings;
+use probes::Probes;
 use purges::Purges;
 
 /// How often history is trimmed.
@@ -114,6 +116,7 @@ pub struct Drain {
     /// Objects in one settling transaction.
     settled_at_once: usize,
     purges: Purges,
+    probes: Probes,
     breaker: Breaker,
     /// Failures of the guard in a row, and until when nothing is claimed because of them.
     doubts: u32,
@@ -161,6 +164,7 @@ impl Drain {
             listings: Listings::default(),
             settled_at_once: settle::SETTLED_AT_ONCE,
             purges: Purges::new(),
+            probes: Probes::default(),
             breaker: Breaker::default(),
             doubts: 0,
             claim_limit: FIRST_CLAIM,
@@ -216,6 +220,7 @@ impl Drain {
         if self.is_time_to_look(now) {
             self.look(now);
         }
+        self.ask_stores(now);
         self.list_prefixes(now);
         self.send(now);
         self.land(now);
@@ -276,6 +281,7 @@ impl Drain {
         }
         self.give_back_prefixes(true);
         self.purges.give_back();
+        self.probes.give_back();
         self.documents.forget_questions();
     }
 

@@ -55,3 +55,21 @@ fn an_absent_object_is_asked_for_again_and_again() -> Result<()> {
     ensure!(reaper.db.number("SELECT count(*) FROM storage_reaper.parked")? == 0);
     Ok(())
 }
+
+#[test]
+fn a_probe_takes_something_or_leaves_something_behind() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    let has_versions = reaper.bucket()?.keep_versions()?;
+    reaper.bucket()?.put("stays.png")?;
+    reaper.db.run("SELECT storage_reaper.probe_backend('media')")?;
+    reaper.until("the store was asked", "SELECT probed_at IS NOT NULL FROM storage_reaper.backends")?;
+    let found = reaper
+        .db
+        .row("SELECT probe_error, takes_batches, coalesce(keeps_versions, false) FROM storage_reaper.backends")?;
+    assert_eq!(found, format!("∅|t|{}", if has_versions { "t" } else { "f" }));
+    assert_eq!(reaper.objects()?, ["stays.png"]);
+    if has_versions {
+        assert_eq!(reaper.bucket()?.versions()?.len(), 1);
+    }
+    Ok(())
+}

@@ -27,6 +27,7 @@ impl Drain {
                 Done::Recalled { id, is_late } => self.recalled(id, is_late),
                 Done::Read { id, result } => self.document_answered(id, result, now),
                 Done::Listed { id, result } => self.prefix_answered(id, result, now),
+                Done::Probed { id, result } => self.store_answered(id, result, now),
                 Done::Purged { id, result } => self.cache_answered(id, result, now),
             }
         }

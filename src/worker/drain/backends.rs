@@ -97,7 +97,7 @@ impl Drain {
         opened.counts
     }
 
-    fn released(&mut self, backend: &Backend, now: Instant) {
+    pub(super) fn released(&mut self, backend: &Backend, now: Instant) {
         if self.circuits.succeed(backend.id, now) {
             log!("storage_reaper: backend \"{}\" answers again", backend.name);
             self.record_held(backend.id, None);

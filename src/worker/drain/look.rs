@@ -77,7 +77,8 @@ impl Drain {
         }
         (self.is_told, self.switches_at) = (false, Instant::now());
         match transaction::run("storage_reaper: read switches", SHORT, gate) {
-            Ok(Switched { gate: Gate::Open { paused, held }, .. }) => {
+            Ok(Switched { gate: Gate::Open { paused, held }, is_probe_wanted, .. }) => {
+                self.probes.told(is_probe_wanted);
                 self.told_disarmed = false;
                 // alter_backend lets a backend go: it is tried with its new settings at once.
                 self.circuits.keep(&held, now);
@@ -88,7 +89,8 @@ impl Drain {
                 }
                 true
             }
-            Ok(Switched { disarmed, .. }) => {
+            Ok(Switched { disarmed, is_probe_wanted, .. }) => {
+                self.probes.told(is_probe_wanted);
                 self.give_back_unsent();
                 self.tell_disarmed(disarmed);
                 false
@@ -218,17 +220,18 @@ impl Drain {
 struct Switched {
     gate: Gate,
     disarmed: bool,
+    is_probe_wanted: bool,
 }
 
 fn gate() -> Result<Switched> {
     if !utility::extension_is_installed() {
-        return Ok(Switched { gate: Gate::Shut, disarmed: false });
+        return Ok(Switched { gate: Gate::Shut, disarmed: false, is_probe_wanted: false });
     }
     let switches = armed::switches()?;
     let is_open = switches.state == State::Armed && !switches.paused;
     let disarmed = switches.state == State::Disarmed;
     let gate = if is_open { Gate::Open { paused: switches.stopped, held: switches.held } } else { Gate::Shut };
-    Ok(Switched { gate, disarmed })
+    Ok(Switched { gate, disarmed, is_probe_wanted: switches.is_probe_wanted && !switches.paused })
 }
 
 fn find(except: &Except, limit: i64, limits: Option<&Limits>, breaker: &mut Breaker) -> Result<Found> {
