@@ -2,7 +2,9 @@
 //! for the backend as a whole.
 
 use anyhow::{Result, ensure};
+use storage_reaper_tests::cluster::SHOP;
 use storage_reaper_tests::fault::{Answer, FaultServer, Flaw};
+use storage_reaper_tests::process;
 use storage_reaper_tests::scenario::Reaper;
 use storage_reaper_tests::store::SECRET_KEY;
 use storage_reaper_tests::wait;
@@ -193,7 +195,8 @@ fn tells_no_secret(reaper: &mut Reaper) -> Result<()> {
         reaper.db.rows(&format!("SELECT v::text FROM storage_reaper.{view} v")).map(|rows| rows.join("\n"))
     });
     let activity = reaper.db.rows("SELECT a::text FROM pg_stat_activity a WHERE pid <> pg_backend_pid()")?.join("\n");
-    let mut told = vec![reaper.cluster.log()?, activity];
+    let dump = process::run(reaper.cluster.client_program("pg_dump").arg(SHOP))?;
+    let mut told = vec![reaper.cluster.log()?, activity, dump];
     told.extend(rows.into_iter().collect::<Result<Vec<_>>>()?);
     for text in told {
         for secret in [SECRET_KEY, "X-Amz-Signature", "Signature=", "AWS4-HMAC"] {
