@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -19,12 +20,13 @@ pub struct TlsFront {
     pub authority: String,
     /// A certificate that the server takes, with its key.
     pub client: String,
+    connections: Arc<AtomicUsize>,
     _runtime: Runtime,
 }
 
 impl TlsFront {
-    /// Listens on loopback, and hands on to `upstream`.
-    pub fn start(upstream: SocketAddr) -> Result<TlsFront> {
+    /// Listens on loopback, and hands on to `upstream`. A client has to speak one of these protocols, if any are named.
+    pub fn start(upstream: SocketAddr, protocols: &[&str]) -> Result<TlsFront> {
         let authority = authority()?;
         let (server, server_key) = certificate("localhost", &authority)?;
         let (client, client_key) = certificate("reaper", &authority)?;
@@ -33,7 +35,11 @@ impl TlsFront {
         let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build()?;
         let key = PrivateKeyDer::try_from(server_key.serialize_der()).map_err(anyhow::Error::msg)?;
         let config = ServerConfig::builder().with_client_cert_verifier(verifier);
-        let acceptor = TlsAcceptor::from(Arc::new(config.with_single_cert(vec![server.der().clone()], key)?));
+        let mut config = config.with_single_cert(vec![server.der().clone()], key)?;
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let accepted = Arc::clone(&connections);
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -43,6 +49,7 @@ impl TlsFront {
             loop {
                 let (socket, _) = listener.accept().await?;
                 let acceptor = acceptor.clone();
+                accepted.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(async move {
                     let mut client = acceptor.accept(socket).await?;
                     let mut server = TcpStream::connect(upstream).await?;
@@ -53,7 +60,12 @@ impl TlsFront {
             Ok::<(), std::io::Error>(())
         });
         let client = client.pem() + &client_key.serialize_pem();
-        Ok(TlsFront { address, authority: authority.pem(), client, _runtime: runtime })
+        Ok(TlsFront { address, authority: authority.pem(), client, connections, _runtime: runtime })
+    }
+
+    /// Connections so far.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// The host and port that clients use.

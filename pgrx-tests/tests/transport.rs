@@ -1,9 +1,13 @@
 //! The way to a store: proxies, authorities and certificates.
 
-use anyhow::{Result, ensure};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
 use storage_reaper_tests::account::Account;
 use storage_reaper_tests::fault::FaultServer;
 use storage_reaper_tests::scenario::Reaper;
+use storage_reaper_tests::store::{Program, Store};
 use storage_reaper_tests::tls::TlsFront;
 
 const ONE_ATTEMPT: &str = "storage_reaper.max_attempts = 1\n";
@@ -18,6 +22,16 @@ fn declare_far(reaper: &mut Reaper, server: &FaultServer, endpoint: &str) -> Res
          SELECT storage_reaper.arm();
          INSERT INTO image (url) VALUES ('s3://far/a')"
     ))
+}
+
+/// The files of the front's authority and of the client's certificate.
+fn certificates(reaper: &Reaper, front: &TlsFront) -> Result<[PathBuf; 2]> {
+    let account = Account::of_servers()?;
+    let paths = ["authority.pem", "client.pem"].map(|name| reaper.cluster.directory().join(name));
+    for (path, text) in paths.iter().zip([&front.authority, &front.client]) {
+        account.write_private(path, text)?;
+    }
+    Ok(paths)
 }
 
 #[test]
@@ -53,14 +67,11 @@ fn a_proxy_with_a_password_is_used() -> Result<()> {
 #[test]
 fn a_store_that_asks_for_a_certificate_gets_none() -> Result<()> {
     let server = FaultServer::start()?;
-    let front = TlsFront::start(server.address())?;
+    let front = TlsFront::start(server.address(), &[])?;
     let mut reaper = Reaper::facing(&server, ONE_ATTEMPT)?;
     server.stands_for(&front.host());
     declare_far(&mut reaper, &server, &format!("https://{}", front.host()))?;
-    let account = Account::of_servers()?;
-    let [authority, client] = ["authority.pem", "client.pem"].map(|name| reaper.cluster.directory().join(name));
-    account.write_private(&authority, &front.authority)?;
-    account.write_private(&client, &front.client)?;
+    let [authority, client] = certificates(&reaper, &front)?;
 
     reaper.db.run("DELETE FROM image")?;
     let held = |why| {
@@ -74,5 +85,37 @@ fn a_store_that_asks_for_a_certificate_gets_none() -> Result<()> {
     reaper.until_drained()?;
     assert_eq!(reaper.outcomes()?, ["s3://far/a|deleted"]);
     ensure!(server.survivors("far").is_empty(), "{}", reaper.picture());
+    Ok(())
+}
+
+#[test]
+fn a_store_that_speaks_http_2_only_is_not_understood() -> Result<()> {
+    let store = Arc::new(Store::start(Program::Embedded)?);
+    let front = TlsFront::start(
+        store.endpoint().strip_prefix("http://").context("the store speaks TLS itself")?.parse()?,
+        &["h2"],
+    )?;
+    let conf = format!("{ONE_ATTEMPT}storage_reaper.batch_size = 1\n");
+    let mut reaper = Reaper::through(store, &format!("https://{}", front.host()), &conf)?;
+    let [authority, client] = certificates(&reaper, &front)?;
+    reaper.cluster.reconfigure(&format!(
+        "storage_reaper.ca_file = '{}'\nstorage_reaper.client_certificate_file = '{}'",
+        authority.display(),
+        client.display()
+    ))?;
+    reaper.images()?;
+    reaper.arm()?;
+    let mut drain = |folder: &str| {
+        let keys: Vec<String> = (0..200).map(|n| format!("{folder}/{n} é+?.png")).collect();
+        reaper.add_images(&keys)?;
+        reaper.db.run("DELETE FROM image")?;
+        reaper.until_drained()?;
+        assert_eq!(reaper.objects()?, [""; 0]);
+        anyhow::Ok(front.connections())
+    };
+    // The first requests find no connection; all later ones share one, which carries many at once.
+    let connections = drain("a")?;
+    assert_eq!(drain("b")?, connections);
+    assert_eq!(reaper.tally()?, ["deleted|400"]);
     Ok(())
 }
