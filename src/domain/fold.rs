@@ -180,9 +180,9 @@ fn web(authority: &str, path: &str) -> String {
     let path = blank(&path);
     let path = plain(&path);
     let path = before_query(&take_steps(&path, usize::from(path.starts_with('/')))).to_owned();
-    if let Some(host) = vendor::read(authority)
-        && let Some((bucket, key)) = host.split(&path)
-    {
+    if let Some(host) = vendor::read(authority) {
+        // Steps that a blank was hiding may have led out of the bucket.
+        let (bucket, key) = host.split(&path).unwrap_or_default();
         return format!("s3:{bucket}/{}", slashes(key));
     }
     format!("//{authority}/{}", slashes(&path))
