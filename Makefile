@@ -88,7 +88,7 @@ bench-fence: setup ## what the fence costs the application's INSERT; writes BENC
 	$(IN) $(call install,15,--release)
 	@$(IN) PG_MAJOR=15 cargo run -q $(TESTS) --bin bench_fence
 
-bench-drain: setup ## how fast captured objects go, beside s5cmd, rclone and a script; writes BENCHMARKS.md (ROUNDS, OBJECTS)
+bench-drain: setup ## how fast captured objects go, beside s5cmd, rclone and a script; writes BENCHMARKS.md (ROUNDS, OBJECTS, BACKLOG)
 	@.ci/bench-tools
 	$(IN) $(call install,15,--release)
 	@$(IN) PG_MAJOR=15 cargo run -q $(TESTS) --bin bench_drain

@@ -1,7 +1,8 @@
 //! `make bench-drain`: how fast captured objects go, beside the programs that people delete objects with, and against
-//! stubs that answer at once, after 20 ms, and only to single deletions. Interleaved rounds, medians. ROUNDS and OBJECTS
-//! make it shorter.
+//! stubs that answer at once, after 20 ms, and only to single deletions. Interleaved rounds, medians; then the memory that
+//! a long queue takes. ROUNDS, OBJECTS and BACKLOG make it shorter.
 
+mod backlog;
 mod report;
 mod stub;
 mod tools;
@@ -67,6 +68,8 @@ fn main() -> Result<()> {
             results.of_stub[index].push(bench.against_stub(&stubs[index].0, stubs[index].1)?);
         }
     }
+    eprintln!("a backlog");
+    results.backlog = Some(bench.backlog(&stubs[1].0, number("BACKLOG", 10_000_000).max(10_000))?);
     let circumstances = circumstances(bench.reaper.cluster.installation())?;
     let of_stubs = stubs.each_ref().map(|(_, objects)| *objects);
     write_section("drain", &report::report(&circumstances, rounds, objects, of_stubs, &results)?)

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use storage_reaper_tests::benchmarks::median;
 
+use crate::backlog::Backlog;
 use crate::usage::Usage;
 
 /// What was measured, a value a round.
@@ -14,7 +15,11 @@ pub struct Results {
     pub of_contender: [Vec<Usage>; 4],
     /// At once, after 20 ms, single deletions after 20 ms.
     pub of_stub: [Vec<Usage>; 3],
+    pub backlog: Option<Backlog>,
 }
+
+/// Mebibytes that the worker may have of its own, whatever waits.
+const MEMORY: f64 = 64.0;
 
 const CONTENDERS: [&str; 4] = ["storage_reaper", "s5cmd", "rclone", "script"];
 /// Each with the objects a second that it is to reach.
@@ -90,6 +95,15 @@ pub fn report(
             verdict(speed, *target),
             each(cpu),
             each(main)
+        )?;
+    }
+    if let Some(Backlog { objects, deleted, private, peak }) = &results.backlog {
+        let verdict = if *private <= MEMORY { "met" } else { "missed" };
+        writeln!(
+            text,
+            "\nThe worker's memory while the first {deleted} of a backlog of {objects} objects went to the second stub: \
+             {private:.0} MiB of its own at most (target ≤ {MEMORY:.0} MiB, {verdict}), {peak:.0} MiB with programs and shared \
+             buffers."
         )?;
     }
     Ok(text)

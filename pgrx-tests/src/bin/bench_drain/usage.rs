@@ -107,8 +107,18 @@ fn main_thread(pid: i64) -> Result<f64> {
 }
 
 fn peak_of(pid: i64) -> Result<f64> {
+    status(pid, "VmHWM:")
+}
+
+/// The memory that a process shares with nobody, in MiB.
+pub fn private_of(pid: i64) -> Result<f64> {
+    status(pid, "RssAnon:")
+}
+
+/// A line of a process's status, from kB to MiB.
+fn status(pid: i64, name: &str) -> Result<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("a status without VmHWM")?;
-    let kib: f64 = line.split_whitespace().next().context("an empty VmHWM")?.parse()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).context("a line of a status is missing")?;
+    let kib: f64 = line.split_whitespace().next().context("a line of a status is empty")?.parse()?;
     Ok(kib / 1024.0)
 }
