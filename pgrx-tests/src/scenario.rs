@@ -151,7 +151,7 @@ impl Reaper {
     /// With a scripted server instead of a store.
     pub fn facing(server: &FaultServer, conf: &str) -> Result<Reaper> {
         // Of a kind that takes keys as they are.
-        Reaper::begin(None, "bucket".to_owned(), &server.endpoint(), "minio", conf)
+        Reaper::begin(None, "bucket".to_owned(), &server.endpoint(), "ceph", conf)
     }
 
     /// A scripted server, and a cluster that faces it, armed, with an empty table of images.

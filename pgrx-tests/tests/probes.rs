@@ -110,7 +110,7 @@ fn a_pause_does_not_stop_a_probe() -> Result<()> {
     let (server, mut reaper) = facing([])?;
     reaper.db.run("SELECT storage_reaper.pause(backend => 'media'); SELECT storage_reaper.probe_backend('media')")?;
     // Another one that is asked later was looked for by the same worker.
-    reaper.create_backend("other", "minio", &server.endpoint())?;
+    reaper.create_backend("other", "ceph", &server.endpoint())?;
     reaper.db.run("SELECT storage_reaper.probe_backend('other')")?;
     reaper.until(
         "the other store was asked",

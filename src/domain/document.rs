@@ -166,7 +166,7 @@ impl Values<'_> {
             self.found.prints.insert(fingerprint(text));
         }
         // Slashes may hide behind escapes of documents inside of documents.
-        if text.contains(['/', '\\', '&']) {
+        if text.contains(['/', '\\', '&', '%']) {
             self.found.note_urls(text);
         }
     }
@@ -261,6 +261,8 @@ mod tests {
         assert!(names(document, &json(Some("src")), "u/1.png"));
         assert!(!names(document, &json(Some("src")), "17"));
         assert!(names(document, &json(None), "html"), "names of members, too");
+        let escaped = r#"["url=https%3A%2F%2Fc.example.com%2F4.png"]"#;
+        assert!(names(escaped, &json(None), "https://c.example.com/4.png"));
         let page = Reading { format: Format::Text, ..json(None) };
         assert!(names("![x](https://c.example.com/3.png)", &page, "https://c.example.com/3.png"));
         assert!(names("\u{feff}[\"x.png\"]", &json(None), "x.png"), "with a byte order mark");

@@ -18,13 +18,13 @@ const IN_URLS: &[char] = &[':', '/', '.', '-', '_', '%', '~'];
 const ALWAYS: &[char] = &['"', '<', '>', '`', '\n', '\r', '\t'];
 /// What ends it for some: blanks, and what Markdown, BBCode, CSS and srcset put behind it, and typographers of any language.
 fn may_end(letter: char) -> bool {
-    const ASCII: &[char] = &[' ', '\'', '(', ')', '[', ']', '{', '}', ',', ';', '|', '\\', '^', '$', '*'];
+    const ASCII: &[char] = &[' ', '\'', '(', ')', '[', ']', '{', '}', ',', ';', '|', '\\', '^', '$', '*', '&'];
     if letter.is_ascii() { ASCII.contains(&letter) } else { !letter.is_alphanumeric() && !is_combining_mark(letter) }
 }
 /// What is looked at first, where there are too many readings.
 const OFTEN: &[char] = &[' ', '\'', ')', ']', '}', ',', ';', '|', '\\'];
 /// What a sentence puts behind it.
-const TRAILING: &[char] = &['.', ',', ';', ':', '!', '?', '\'', ')', ']', '}', '*', '_', '~'];
+const TRAILING: &[char] = &['.', ',', ';', ':', '!', '?', '\'', ')', ']', '}', '*', '_', '~', '='];
 
 /// No URL of an object is longer: a key of 1024 bytes, all of it escaped, behind its base.
 const LONGEST: usize = 3 * 1024 + 512;
@@ -32,8 +32,10 @@ const LONGEST: usize = 3 * 1024 + 512;
 const MOST_BLANKS: usize = 8;
 /// Of a text with more readings than this, only the shortest of each URL is taken: whoever indexes it must not fail.
 const MOST_BYTES: usize = 4 << 20;
-/// JSON as a string inside of JSON, inside of JSON.
+/// JSON as a string inside of JSON, inside of JSON; a URL inside of one, inside of one.
 const MOST_NESTED: usize = 3;
+/// What is escaped of a URL inside of another one: a colon, a slash, what escapes the next level, and JSON's backslash.
+const ESCAPED: [&str; 7] = ["%3A", "%3a", "%2F", "%2f", "%25", "%5C", "%5c"];
 
 /// Every text that may be meant as a URL.
 pub fn urls(text: &str) -> Vec<String> {
@@ -62,17 +64,32 @@ fn find(text: &str, mut found: Found) -> Urls {
     }
     for text in unescaped {
         collect(&text, &mut found);
-        let is_escaped = |letter: char| letter.is_ascii_alphanumeric() || "%-._~!'()*".contains(letter);
-        let values = text.split(|letter| !is_escaped(letter));
-        for value in values.filter(|value| value.contains("%2F%2F") || value.contains("%2f%2f")) {
-            // A URL in the query of another one.
-            collect(&percent_decode_str(value).decode_utf8_lossy(), &mut found);
+        if text.contains('%') {
+            let is_value = |letter: char| letter.is_ascii_alphanumeric() || "%-._~!'()*/:\\".contains(letter);
+            text.split(|letter| !is_value(letter)).for_each(|value| collect_escaped(value, &mut found));
         }
         if text.contains('&') {
             collect(&decode_html_entities(text.as_ref()), &mut found);
         }
     }
     Urls { bytes: found.bytes, is_cut: found.is_full(), urls: found.urls.into_iter().collect() }
+}
+
+/// A URL in the query or path of another one, which may be in another one itself.
+fn collect_escaped(value: &str, found: &mut Found) {
+    let mut value = Cow::Borrowed(value);
+    for _ in 0..MOST_NESTED {
+        if !ESCAPED.iter().any(|escape| value.contains(escape)) {
+            return;
+        }
+        value = Cow::Owned(percent_decode_str(&value).decode_utf8_lossy().into_owned());
+        if value.contains("//") {
+            collect(&value, found);
+        }
+        if value.contains('\\') {
+            collect(&without_backslashes(&value), found);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -146,6 +163,9 @@ fn collect(text: &str, found: &mut Found) {
             }
             continue;
         }
+        for at in turns(whole).filter(|at| *at > scheme).take(MOST_BLANKS) {
+            found.add_trimmed(&whole[..at]);
+        }
         let mut blanks = 0;
         for (at, separator) in whole[scheme..].match_indices(may_end) {
             blanks += usize::from(separator == " " || !separator.is_ascii());
@@ -156,6 +176,12 @@ fn collect(text: &str, found: &mut Found) {
         }
         found.add_trimmed(whole);
     }
+}
+
+/// Where letters of another script follow: there, words are not set apart by blanks.
+fn turns(text: &str) -> impl Iterator<Item = usize> {
+    let pairs = text.char_indices().zip(text.char_indices().skip(1));
+    pairs.filter(|((_, a), (_, b))| a.is_ascii() && !b.is_ascii() && b.is_alphanumeric()).map(|(_, (at, _))| at)
 }
 
 /// What stands between quotes, if the URL begins behind one: blanks and other quotes are a part of it.
@@ -271,6 +297,18 @@ mod tests {
             "$https://cdn.example.com/u/1.png$ ^https://cdn.example.com/u/1.png^",
             "<img src=\"/_next/image?url=https%3A%2F%2Fcdn.example.com%2Fu%2F1.png&w=64\">",
             "<img src=\"/_next/image?url=https%3A%2F%2Fcdn.example.com%2Fphoto%20(1).png&w=64\"> https://cdn.example.com/u/1.png",
+            "https://wsrv.nl/?url=https://cdn.example.com/u/1.png&w=300",
+            "<img src=\"/_next/image?url=https://cdn.example.com/u/1.png&amp;w=64\">",
+            "src=&amp;quot;https://cdn.example.com/u/1.png&amp;quot;",
+            "https://cdn.example.com/u/1.png&nbsp and",
+            "图片https://cdn.example.com/u/1.png见下",
+            "https://cdn.example.com/u/1.png에서 보기",
+            "?url=https%3A//cdn.example.com/u/1.png",
+            "?url=https:%2F%2Fcdn.example.com/u/1.png",
+            "?url=https%3a%2f%2Fcdn.example.com%2fu/1.png",
+            "https://img.example.org/w64/https%3A%2F%2Fcdn.example.com%2Fu%2F1.png",
+            "/sign-in?next=%2Fshow%3Furl%3Dhttps%253A%252F%252Fcdn.example.com%252Fu%252F1.png",
+            "data=%7B%22src%22%3A%22https%3A%5C%2F%5C%2Fcdn.example.com%5C%2Fu%5C%2F1.png%22%7D",
         ] {
             assert!(urls(text).iter().any(|url| url == URL), "{text}: {:?}", urls(text));
         }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use percent_encoding::percent_decode_str;
-use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfd};
+use unicode_normalization::{UnicodeNormalization, is_nfc};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::object::has_steps;
@@ -24,7 +24,7 @@ pub fn fingerprint(raw: &str) -> i64 {
 /// The coarse form of a raw locator. Scheme, case of the host, user, default ports, percent escapes, query, fragment,
 /// dot segments, control characters and Unicode composition make no difference, nor whether a blank is a plus sign.
 pub fn fold(raw: &str) -> String {
-    let raw = decomposed(raw);
+    let raw = composed(raw);
     let raw = blank(&raw);
     let text = plain(&raw);
     let folded = match split(&text) {
@@ -43,7 +43,7 @@ pub fn fold(raw: &str) -> String {
         }
         Split::Key => key(&text),
     };
-    if is_nfc(&folded) { folded } else { folded.nfc().collect() }
+    composed(&folded).into_owned()
 }
 
 /// One spelling for the ids of rows that documents spell in several: a uuid in either case, with hyphens or without, and a
@@ -73,8 +73,9 @@ fn key(text: &str) -> String {
 /// A key that no URL is: a file system merges slashes before it takes steps, and knows no query. Blanks at the ends count for
 /// nothing, and without them there may be further steps.
 fn steps(key: &str) -> String {
-    if !has_steps(key) {
-        return slashes(before_query(key)).into_owned();
+    let plain = slashes(before_query(key));
+    if !has_steps(key) && !has_steps(&plain) {
+        return plain.into_owned();
     }
     let text = without_steps(key.split('/').filter(|segment| !segment.is_empty()), 0);
     let mut left: VecDeque<&str> = before_query(&text).split('/').collect();
@@ -115,10 +116,17 @@ fn at_path(text: &str) -> (&str, &str) {
     text.split_at(text.find(['/', '?', '#']).unwrap_or(text.len()))
 }
 
-/// Composition must make no difference to what is read: `%7e` and a mark is an escape, and composed it is none; a Kelvin sign
-/// becomes a letter that has another case.
-fn decomposed(raw: &str) -> Cow<'_, str> {
-    if raw.is_ascii() || is_nfd(raw) { Cow::Borrowed(raw) } else { Cow::Owned(raw.nfd().collect()) }
+/// As some stores keep it. Whether it was makes no difference to what is read then: a mark behind `%7e` takes its letter, and
+/// leaves no escape; a Kelvin sign becomes a letter that has another case.
+fn composed(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || is_nfc(text) { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect()) }
+}
+
+/// Whether composition takes letters of escapes.
+pub fn has_marked_escapes(text: &str) -> bool {
+    // Each is two bytes longer than what it stands for.
+    let escapes = |text: &str| (text.len() - percent_decode_str(text).count()) / 2;
+    escapes(text) != escapes(&composed(text))
 }
 
 /// With blanks for plus signs, which Amazon takes for them.
@@ -128,7 +136,8 @@ fn blank(text: &str) -> Cow<'_, str> {
 
 /// Without what URL parsers drop, and with the slashes that they make.
 pub(super) fn plain(raw: &str) -> Cow<'_, str> {
-    let text = raw.trim_matches(|letter: char| letter.is_whitespace() || letter.is_control());
+    // A byte order mark comes with some files that tables are filled from.
+    let text = raw.trim_matches(|letter: char| letter.is_whitespace() || letter.is_control() || letter == '\u{feff}');
     if text.contains(|letter: char| letter.is_control() || letter == '\\') {
         let kept = text.chars().filter(|letter| !letter.is_control());
         return Cow::Owned(kept.map(|letter| if letter == '\\' { '/' } else { letter }).collect());
@@ -136,8 +145,11 @@ pub(super) fn plain(raw: &str) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
+/// What stands in front of `bucket/key`: the last one is left of the first when it is taken for a path.
+const STORE_SCHEMES: [&str; 4] = ["s3://", "gs://", "gcs://", "s3:/"];
+
 enum Split<'a> {
-    /// `s3://bucket/key`, nothing decoded.
+    /// `s3://bucket/key` or Amazon's name of it, nothing decoded.
     Store { place: &'a str },
     /// `http://` or `https://`.
     Web { authority: &'a str, path: &'a str },
@@ -149,8 +161,13 @@ enum Split<'a> {
 
 fn split(text: &str) -> Split<'_> {
     let starts_with = |scheme: &str| text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme));
-    if starts_with("s3://") || starts_with("gs://") {
-        return Split::Store { place: &text["s3://".len()..] };
+    if let Some(scheme) = STORE_SCHEMES.iter().find(|scheme| starts_with(scheme)) {
+        return Split::Store { place: &text[scheme.len()..] };
+    }
+    if starts_with("arn:aws")
+        && let Some((_, place)) = text.split_once(":s3:::")
+    {
+        return Split::Store { place };
     }
     if let Some(text) = text.strip_prefix("//") {
         return Split::Either { text };
@@ -173,6 +190,7 @@ pub fn is_place(raw: &str) -> bool {
 fn web(authority: &str, path: &str) -> String {
     let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let authority = percent_decode_str(authority).decode_utf8_lossy().to_ascii_lowercase();
+    let authority = to_ascii(&authority);
     let authority = without_default_port(authority.trim());
     let authority = authority.strip_suffix('.').unwrap_or(authority).trim();
     // Steps are taken before anything else is decoded, and once more in what stood in an escape.
@@ -186,6 +204,19 @@ fn web(authority: &str, path: &str) -> String {
         return format!("s3:{bucket}/{}", slashes(key));
     }
     format!("//{authority}/{}", slashes(&path))
+}
+
+/// An international name as it is asked for.
+fn to_ascii(authority: &str) -> Cow<'_, str> {
+    if authority.is_ascii() {
+        return Cow::Borrowed(authority);
+    }
+    let (host, port) = authority.rsplit_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
+    match (idna::domain_to_ascii(host.trim()), port) {
+        (Ok(host), None) => Cow::Owned(host),
+        (Ok(host), Some(port)) => Cow::Owned(format!("{host}:{port}")),
+        (Err(_), _) => Cow::Borrowed(authority),
+    }
 }
 
 /// Whatever the scheme, which makes no difference. A port may be empty or begin with zeros.

@@ -78,10 +78,11 @@ const EXACT: Profile = Profile { may_keep_files: false, ..GENERIC };
 const PROFILES: [Profile; 11] = [
     Profile { kind: Kind::Aws, name: "aws", has_virtual_hosts: true, reads_plus_as_blank: true, ..EXACT },
     Profile { kind: Kind::R2, name: "r2", region: "auto", composes_keys: true, ..EXACT },
-    Profile { kind: Kind::B2, name: "b2", keeps_versions: true, ..EXACT },
+    Profile { kind: Kind::B2, name: "b2", reads_plus_as_blank: true, keeps_versions: true, ..EXACT },
     // Its XML API knows no DeleteObjects.
     Profile { kind: Kind::Gcs, name: "gcs", region: "auto", takes_batches: false, ..EXACT },
-    Profile { kind: Kind::Minio, name: "minio", ..EXACT },
+    // It drops slashes in front, and merges them and takes steps behind one.
+    Profile { kind: Kind::Minio, name: "minio", ..GENERIC },
     Profile { kind: Kind::Ceph, name: "ceph", ..EXACT },
     // Its filer takes keys for paths.
     Profile { kind: Kind::SeaweedFs, name: "seaweedfs", ..GENERIC },
@@ -111,6 +112,11 @@ impl Kind {
     /// All names, for messages.
     pub fn names() -> impl Iterator<Item = &'static str> {
         PROFILES.iter().map(|profile| profile.name)
+    }
+
+    /// Whether `gs://` may lead there.
+    pub fn may_be_googles(self) -> bool {
+        matches!(self, Kind::Gcs | Kind::Generic)
     }
 
     /// The spelling under which the store keeps a key.

@@ -10,7 +10,7 @@ mod url;
 
 use std::borrow::Cow;
 
-use super::backend::{Addressing, Backend, BackendId};
+use super::backend::{Addressing, Backend, BackendId, Kind};
 use super::fold;
 use super::location::{Location, UrlBase};
 use super::object::{LONGEST_KEY, Object, is_slashes};
@@ -170,8 +170,8 @@ pub fn resolve(raw: &str, namespace: &Namespace, default_backend: Option<Backend
         return Err(Reason::EmptyKey);
     }
     match scheme(raw) {
-        Some(("s3", rest)) => bucket_and_key(rest, namespace, default_backend),
-        Some(("gs", rest)) => bucket_and_key(rest, namespace, default_backend),
+        Some(("s3", rest)) => bucket_and_key(rest, |_| true, namespace, default_backend),
+        Some(("gs", rest)) => bucket_and_key(rest, Kind::may_be_googles, namespace, default_backend),
         Some((scheme @ ("http" | "https"), rest)) => url::resolve(scheme, rest, namespace, default_backend),
         Some(_) => Err(Reason::NotOwned),
         None if is_foreign(raw) => Err(Reason::NotOwned),
@@ -204,10 +204,16 @@ fn is_hidden_url(raw: &str) -> bool {
     raw.starts_with("//") || scheme(raw.trim_start()).is_some()
 }
 
-/// `bucket/key`, not encoded.
-fn bucket_and_key(rest: &str, namespace: &Namespace, default_backend: Option<BackendId>) -> Result<Object, Reason> {
+/// `bucket/key`, not encoded, at a store of one of the kinds.
+fn bucket_and_key(
+    rest: &str,
+    is_meant: fn(Kind) -> bool,
+    namespace: &Namespace,
+    default_backend: Option<BackendId>,
+) -> Result<Object, Reason> {
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-    let owner = the_one(namespace.backends_with(bucket), namespace, default_backend)?;
+    let owners = namespace.backends_with(bucket).filter(|backend| is_meant(backend.kind));
+    let owner = the_one(owners, namespace, default_backend)?;
     if key.is_empty() {
         return Err(Reason::EmptyKey);
     }

@@ -161,25 +161,25 @@ fn service_and_region(left: &str) -> Option<&str> {
     })
 }
 
-/// `us-east-1`, `us-gov-west-1`, `eu-central-003`.
+/// `us-east-1`, `us-gov-west-1`, `eu-central-003`; Wasabi also has `nl-1`.
 fn is_region(label: &str) -> bool {
     let mut parts = label.split('-');
     let first = parts.next().is_some_and(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_lowercase()));
     let rest: Vec<_> = parts.collect();
     let Some((last, middle)) = rest.split_last() else { return false };
     first
-        && !middle.is_empty()
         && middle.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase()))
         && !last.is_empty()
         && last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `[bucket.]ACCOUNT[.eu|.fedramp]`: an account's buckets share their names among jurisdictions for us, since a wrong one
-/// fails at the endpoint and never reaches another account.
+/// `[bucket.]ACCOUNT[.eu|.fedramp|.us]`: a bucket is reached through the host of its jurisdiction only.
 fn r2(left: &str) -> Option<Host> {
-    let left = [".eu", ".fedramp"].iter().find_map(|jurisdiction| left.strip_suffix(jurisdiction)).unwrap_or(left);
-    let (bucket, account) = left.rsplit_once('.').unwrap_or(("", left));
-    Host::new(Vendor::R2, account, bucket)
+    let plain =
+        [".eu", ".fedramp", ".us"].iter().find_map(|jurisdiction| left.strip_suffix(jurisdiction)).unwrap_or(left);
+    let bucket = plain.rsplit_once('.').map_or("", |(bucket, _)| bucket);
+    let scope = left[bucket.len()..].trim_start_matches('.');
+    Host::new(Vendor::R2, scope, bucket)
 }
 
 /// `fNNN` serves `/file/BUCKET/…`; the S3 hosts are like Amazon's.
@@ -241,6 +241,9 @@ mod tests {
             ("nyc3.digitaloceanspaces.com", "/b/k"),
             ("s3.eu-central-1.wasabisys.com", "/b/k"),
             ("b.s3.wasabisys.com", "/k"),
+            ("b.s3.nl-1.wasabisys.com", "/k"),
+            ("s3.nl-1.wasabisys.com", "/b/k"),
+            ("acct.us.r2.cloudflarestorage.com", "/b/k"),
         ] {
             assert_eq!(bucket_and_key(host, path), Some(("b".into(), "k".into())), "{host}");
         }
@@ -302,7 +305,8 @@ mod tests {
         assert_eq!(site("s3.eu-west-1.amazonaws.com"), site("s3-us-west-2.amazonaws.com"));
         assert_ne!(site("s3.eu-west-1.amazonaws.com"), site("s3.cn-north-1.amazonaws.com.cn"));
         assert_ne!(site("a.r2.cloudflarestorage.com"), site("b.r2.cloudflarestorage.com"));
-        assert_eq!(site("a.r2.cloudflarestorage.com"), site("a.eu.r2.cloudflarestorage.com"));
+        assert_ne!(site("a.r2.cloudflarestorage.com"), site("a.eu.r2.cloudflarestorage.com"));
+        assert_eq!(site("b.a.eu.r2.cloudflarestorage.com"), site("a.eu.r2.cloudflarestorage.com"));
         assert_ne!(site("nyc3.digitaloceanspaces.com"), site("ams3.digitaloceanspaces.com"));
     }
 }

@@ -59,6 +59,10 @@ fn placed(
     read: impl for<'a> Fn(Cow<'a, str>) -> Cow<'a, str>,
 ) -> Vec<i64> {
     let mut placed = vec![fingerprint(&format!("s3://{}/{key}", object.bucket))];
+    if object.bucket.contains('.') {
+        // It may be a host that stands for the bucket.
+        placed.push(fingerprint(&format!("https://{}/{}", object.bucket, utf8_percent_encode(key, STRICT))));
+    }
     for location in namespace.locations_of(object) {
         let prefix = read(namespace.canonical_key(object.backend, &location.key_prefix));
         if let Some(rest) = key.strip_prefix(prefix.as_ref()) {
@@ -96,14 +100,27 @@ pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backe
         return true;
     }
     // As the fold has it, which minds neither users, dots, steps, backslashes nor who else has the bucket.
-    let is_its_place = || prints(object, namespace).placed.contains(&fingerprint(raw));
+    let is_its_place = || {
+        let (prints, print) = (prints(object, namespace), fingerprint(raw));
+        prints.placed.contains(&print) || prints.key == print && keys_may_mean(object, namespace, default_backend)
+    };
     match resolve(raw, namespace, default_backend) {
         Ok(named) if namespace.are_same(&named, object) => true,
-        // It stands for itself, unless somebody takes what has no scheme for a URL.
-        Ok(_) => (plain(raw) != raw || fold::is_place(raw) && super::scheme(raw).is_none()) && is_its_place(),
+        // Two stores have a bucket of that name, and the text does not say which.
+        Ok(named) if matches!(super::scheme(raw), Some(("s3" | "gs", _))) && named.is_at_place_of(object) => true,
+        Ok(_) => is_read_otherwise(raw) && is_its_place(),
         // A key that ends with a slash, or is blank, looks like none.
         Err(Reason::EmptyKey) => object.key.ends_with('/') || object.key.trim().is_empty(),
         Err(Reason::NotOwned) => is_its_place(),
         Err(_) => true,
     }
+}
+
+/// Whether somebody may read the text otherwise than it is written: with what is around it cut off, without a query, as a path
+/// from the root, as a URL although it has no scheme, or as a URL as it is understood loosely.
+fn is_read_otherwise(raw: &str) -> bool {
+    let is_cut = plain(raw) != raw || raw.contains(['?', '#']) || raw.starts_with('/');
+    let is_read_loosely =
+        |scheme: &str, rest: &str| scheme.starts_with("http") && (rest.contains("//") || rest.contains('+'));
+    is_cut || super::scheme(raw).map_or(fold::is_place(raw), |(scheme, rest)| is_read_loosely(scheme, rest))
 }

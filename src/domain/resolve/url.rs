@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-use super::{Namespace, object};
+use super::{Namespace, fold, object};
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::location::{Location, without_default_port};
 use crate::domain::object::{Object, has_steps};
@@ -41,7 +41,7 @@ pub(super) fn resolve(
     let (path, query) = tail.split_once('?').map_or((tail, None), |(path, query)| (path, Some(query)));
     let prefix = format!("{authority}{path}");
     let place = place(namespace, authority, path, &prefix, default_backend)?;
-    if is_ambiguous(tail) || !query.is_none_or(is_dropped) {
+    if is_ambiguous(tail) || fold::has_marked_escapes(tail) || !query.is_none_or(is_dropped) {
         return Err(Reason::AmbiguousUrl);
     }
     if place.rest.is_empty() {

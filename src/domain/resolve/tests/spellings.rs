@@ -19,9 +19,9 @@ fn all_keep(kinds: &[Kind], pairs: &[(&str, &str)]) {
     }
 }
 
-const EXACT: &[Kind] = &[Kind::Aws, Kind::Minio];
-const EVERY: &[Kind] = &[Kind::Aws, Kind::Minio, Kind::Generic, Kind::SeaweedFs];
-const OF_FILES: &[Kind] = &[Kind::Generic, Kind::SeaweedFs];
+const EXACT: &[Kind] = &[Kind::Aws, Kind::Ceph];
+const EVERY: &[Kind] = &[Kind::Aws, Kind::Ceph, Kind::Minio, Kind::Generic, Kind::SeaweedFs];
+const OF_FILES: &[Kind] = &[Kind::Generic, Kind::Minio, Kind::SeaweedFs];
 
 #[test]
 fn a_key_with_steps_is_not_found_by_its_own_url() {
@@ -153,7 +153,7 @@ fn steps_lead_a_request_into_another_bucket() {
             assert_eq!(read, Err(Reason::UnaddressableKey), "{raw}");
         }
     }
-    assert!(resolve("../docs/x", &namespace(Kind::Minio), Some(BackendId(1))).is_ok(), "an exact store keeps it");
+    assert!(resolve("../docs/x", &namespace(Kind::Ceph), Some(BackendId(1))).is_ok(), "an exact store keeps it");
 }
 
 #[test]
@@ -196,9 +196,9 @@ fn a_mark_that_joins_an_escape_hides_the_key() {
             assert!(keeps(&raw, &object, &namespace, Some(1)), "{raw:?} names {object}");
         }
     }
-    // As a URL it is an escape all the same.
-    let object = Object { backend: BackendId(1), bucket: "media".into(), key: "~\u{301}".into() };
-    assert!(keeps("https://cdn.example.com/%7e\u{301}", &object, &namespace, None));
+    // As a URL it could be read both ways.
+    assert_eq!(resolve("https://cdn.example.com/%7e\u{301}", &namespace, None), Err(Reason::AmbiguousUrl));
+    all_keep(EVERY, &[("50%d\u{e9}gressif.pdf", "https://cdn.example.com/50%d\u{e9}gressif.pdf")]);
 }
 
 #[test]
@@ -217,6 +217,91 @@ fn a_blank_that_hides_steps_hides_the_key_from_other_hosts() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn what_a_reader_cuts_off_or_adds_hides_the_key() {
+    all_keep(
+        EVERY,
+        &[
+            ("k", "s3://media/k?versionId=abc"),
+            ("k", "gs://media/k#1700000000000000"),
+            ("k", "gcs://media/k"),
+            ("k", "s3:/media/k"),
+            ("k", "arn:aws:s3:::media/k"),
+            ("k", "arn:aws-cn:s3:::media/k"),
+            ("k", "k?v=2"),
+            ("k", "k\n"),
+            ("k", " k"),
+            ("k", "/k"),
+            ("k", "\u{feff}k"),
+            ("k", "\u{feff}https://cdn.example.com/k"),
+            ("k", "https://cdn.example.com//k"),
+            ("my cat", "https://cdn.example.com/my+cat"),
+            ("a/b", "https://cdn.example.com/a//b"),
+        ],
+    );
+    // What is written clearly stands for itself.
+    let object = Object { backend: BackendId(1), bucket: "media".into(), key: "a/b".into() };
+    for raw in ["a//b", "s3://media/a//b"] {
+        assert!(EXACT.iter().all(|kind| !keeps(raw, &object, &namespace(*kind), Some(1))), "{raw}");
+    }
+}
+
+#[test]
+fn a_store_that_cleans_keys_is_taken_for_an_exact_one() {
+    let pairs = [
+        ("/u/1.png", "u/1.png"),
+        ("u/1.png", "/u/1.png"),
+        ("/u/1.png", "https://cdn.example.com/u/1.png"),
+        ("u/1.png", "https://cdn.example.com//u/1.png"),
+        ("/x/../u/1.png", "u/1.png"),
+        (".#", "/./.#"),
+        (".#", "s3://media//./.#"),
+        ("+.", "/+."),
+        (". ", "s3://media/. /"),
+    ];
+    all_keep(OF_FILES, &pairs);
+}
+
+#[test]
+fn an_international_host_is_another_one() {
+    let backends = vec![backend(1, Kind::Generic, "https://s3.example.com", "media")];
+    let namespace = Namespace::new(backends, vec![location("https://xn--bcher-kva.example.com/", 1, "media", "")]);
+    let object = Object { backend: BackendId(1), bucket: "media".into(), key: "k".into() };
+    for host in
+        ["bücher.example.com", "BÜCHER.example.com", "b%C3%BCcher.example.com", "bu\u{308}cher。example。com:443"]
+    {
+        assert!(keeps(&format!("https://{host}/k"), &object, &namespace, None), "{host}");
+    }
+}
+
+#[test]
+fn a_bucket_that_is_a_host_keeps_nothing() {
+    let backends = vec![backend(1, Kind::Aws, "https://s3.eu-west-1.amazonaws.com", "images.example.com")];
+    let namespace = Namespace::new(backends, Vec::new());
+    let object = Object { backend: BackendId(1), bucket: "images.example.com".into(), key: "a b".into() };
+    assert!(keeps("http://images.example.com/a%20b", &object, &namespace, None));
+    assert_eq!(resolve("http://images.example.com/a%20b", &namespace, None), Err(Reason::NotOwned));
+}
+
+#[test]
+fn a_bucket_of_google_is_looked_for_at_amazon() {
+    let google = || backend(3, Kind::Gcs, "https://storage.googleapis.com", "media");
+    let amazon = || backend(4, Kind::Aws, "https://s3.eu-west-1.amazonaws.com", "media");
+    let key = |backend| Object { backend: BackendId(backend), bucket: "media".into(), key: "k".into() };
+    let both = Namespace::new(vec![google(), amazon()], Vec::new());
+    assert_eq!(resolve("gs://media/k", &both, Some(BackendId(4))), Ok(key(3)));
+    assert_eq!(
+        resolve("gs://media/k", &Namespace::new(vec![amazon()], Vec::new()), Some(BackendId(4))),
+        Err(Reason::NotOwned)
+    );
+    // Whoever is asked, both keep it.
+    for raw in ["gs://media/k", "s3://media/k"] {
+        for (object, default) in [(3, 4), (4, 3), (3, 3), (4, 4)] {
+            assert!(keeps(raw, &key(object), &both, Some(default)), "{raw} {object} {default}");
         }
     }
 }
