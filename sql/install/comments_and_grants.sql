@@ -48,8 +48,8 @@ COMMENT ON FUNCTION storage_reaper.preloaded() IS 'Whether the library was loade
 COMMENT ON FUNCTION storage_reaper.fingerprint(text) IS
     'For indexes: a number that all spellings of an object have in common. Immutable; NULL for NULL.';
 COMMENT ON FUNCTION storage_reaper.fingerprints(text[]) IS 'For indexes: the fingerprint of each element.';
-COMMENT ON FUNCTION storage_reaper.strings(jsonb) IS 'For indexes: every string in a document, at any depth.';
-COMMENT ON FUNCTION storage_reaper.strings(jsonb, text) IS 'For indexes: every string in a document under members of that name, at any depth.';
+COMMENT ON FUNCTION storage_reaper.strings(jsonb) IS 'For indexes: every string and name in a document, at any depth, and URLs inside of them.';
+COMMENT ON FUNCTION storage_reaper.strings(jsonb, text) IS 'For indexes: every string and name in a document under members of that name, at any depth, and URLs inside of them.';
 COMMENT ON FUNCTION storage_reaper.urls(text) IS 'For indexes: every URL in a text, such as HTML, Markdown, CSS or JSON.';
 COMMENT ON FUNCTION storage_reaper.unpack(bytea) IS 'Private. The objects of a packed segment, for the views.';
 COMMENT ON FUNCTION storage_reaper.follow_ddl(oid) IS 'Private. Called by the event trigger after CREATE TABLE and ALTER TABLE.';

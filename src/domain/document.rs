@@ -165,8 +165,7 @@ impl Values<'_> {
         if text.len() <= LONGEST {
             self.found.prints.insert(fingerprint(text));
         }
-        // Slashes may hide behind escapes of documents inside of documents.
-        if text.contains(['/', '\\', '&', '%']) {
+        if embedded::may_hold_urls(text) {
             self.found.note_urls(text);
         }
     }

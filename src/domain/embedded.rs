@@ -37,6 +37,11 @@ const MOST_NESTED: usize = 3;
 /// What is escaped of a URL inside of another one: a colon, a slash, what escapes the next level, and JSON's backslash.
 const ESCAPED: [&str; 7] = ["%3A", "%3a", "%2F", "%2f", "%25", "%5C", "%5c"];
 
+/// Whether a string of a document is worth a look: slashes may hide behind escapes of documents inside of documents.
+pub fn may_hold_urls(text: &str) -> bool {
+    text.contains("//") || text.contains(['\\', '&', '%'])
+}
+
 /// Every text that may be meant as a URL.
 pub fn urls(text: &str) -> Vec<String> {
     find(text, Found { most_bytes: MOST_BYTES, stops: false, ..Found::default() }).urls

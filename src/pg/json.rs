@@ -1,11 +1,13 @@
-//! Strings and other scalars of a jsonb value as texts, read where it lies: a parser of JSON text has limits of depth and number that jsonb lacks.
+//! Strings and other scalars of a jsonb value as texts, with URLs inside of them and names of members, read where it lies: a parser of JSON text has limits of depth and number that jsonb lacks.
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::domain::embedded;
+
 use super::encoding;
 
-/// Longer strings name no object: keys have at most 1024 bytes.
+/// Longer strings name no object by themselves: keys have at most 1024 bytes.
 const LONGEST: usize = 8192;
 
 /// Collects strings: all of them, or those at any depth under members of a name.
@@ -32,12 +34,22 @@ impl Strings<'_> {
         let around = self.counts.last().copied().unwrap_or(false);
         let mut is_member = false;
         encoding::with_utf8(bytes, &mut |name| is_member = Some(name) == self.member);
+        // A manifest has its files for names.
+        self.next = around;
+        self.value(bytes);
         self.next = around || is_member;
     }
 
     fn value(&mut self, bytes: &[u8]) {
-        if self.next && bytes.len() <= LONGEST {
-            encoding::with_utf8(bytes, &mut |text| self.found.push(text.to_owned()));
+        if self.next {
+            encoding::with_utf8(bytes, &mut |text| {
+                if text.len() <= LONGEST {
+                    self.found.push(text.to_owned());
+                }
+                if embedded::may_hold_urls(text) {
+                    self.found.extend(embedded::urls(text).into_iter().filter(|url| url != text));
+                }
+            });
         }
     }
 

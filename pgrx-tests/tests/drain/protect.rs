@@ -17,7 +17,8 @@ const REFERENCES: &str = r#"
     CREATE INDEX ON gallery USING gin (storage_reaper.fingerprints(files));
     SELECT storage_reaper.protect('gallery', 'files', backend => 'media');
 
-    CREATE TABLE doc (id int, meta jsonb); INSERT INTO doc VALUES (1, '{"a": [{"deep": {"url": "https://cdn.example.test/2.png"}}]}');
+    CREATE TABLE doc (id int, meta jsonb); INSERT INTO doc VALUES (1, '{"a": [{"deep": {"url": "https://cdn.example.test/2.png"}}]}'),
+        (2, '{"html": "<img src=\"https://cdn.example.test/12.png\"> and more", "files": {"13.png": {"size": 7}}}');
     CREATE INDEX ON doc USING gin (storage_reaper.fingerprints(storage_reaper.strings(meta)));
     SELECT storage_reaper.protect('doc', 'meta');
 
@@ -50,7 +51,7 @@ const REFERENCES: &str = r#"
 fn a_reference_of_some_kind_protects_nothing() -> Result<()> {
     let mut reaper = Reaper::new()?;
     reaper.images()?;
-    let mut keys: Vec<String> = (0..12).map(|number| format!("{number}.png")).collect();
+    let mut keys: Vec<String> = (0..14).map(|number| format!("{number}.png")).collect();
     keys.push("2026-12-24.png".to_owned());
     reaper.add_images(&keys)?;
     reaper.db.run(REFERENCES)?;
@@ -75,6 +76,8 @@ fn a_reference_of_some_kind_protects_nothing() -> Result<()> {
             by("7", "link.image_id"),
             by("8", "used.key"),
             by("10", "note.url"),
+            by("12", "doc.meta"),
+            by("13", "doc.meta"),
             by("2026-12-24", "export.template"),
         ]
     );
