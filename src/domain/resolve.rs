@@ -143,10 +143,12 @@ fn is_within(backend: &Backend, key: &str, prefix: &str) -> bool {
     key.starts_with(prefix) && (!backend.kind.profile().may_keep_files || leads_there())
 }
 
-/// Both addressing styles, whichever the requests use: rows may hold either.
-fn implied(backend: &Backend, bucket: &str) -> [Location; 2] {
+/// Each addressing style that the endpoint can have, whichever the requests use: rows may hold any.
+fn implied(backend: &Backend, bucket: &str) -> Vec<Location> {
     let endpoint = &backend.endpoint;
-    [Addressing::Path, Addressing::Virtual].map(|addressing| {
+    let styles = [Addressing::Path, Addressing::Virtual];
+    let is_possible = |style: &Addressing| *style == Addressing::Path || !endpoint.is_ip_address();
+    let location = |addressing| {
         let base = match addressing {
             Addressing::Path => UrlBase::new(
                 endpoint.scheme().as_str(),
@@ -158,7 +160,8 @@ fn implied(backend: &Backend, bucket: &str) -> [Location; 2] {
             }
         };
         Location { base, backend: backend.id, bucket: bucket.to_owned(), key_prefix: String::new() }
-    })
+    };
+    styles.into_iter().filter(is_possible).map(location).collect()
 }
 
 /// Schemes without `//` that columns for links hold, and that never name an object.
