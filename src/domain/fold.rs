@@ -18,7 +18,44 @@ use super::vendor;
 
 /// The fingerprint of a locator's fold.
 pub fn fingerprint(raw: &str) -> i64 {
-    xxh3_64(fold(raw).as_bytes()).cast_signed()
+    if is_clear(raw) { of_fold(&row_id(raw)) } else { of_fold(&fold(raw)) }
+}
+
+/// The fingerprint of what is folded already.
+fn of_fold(folded: &str) -> i64 {
+    xxh3_64(folded.as_bytes()).cast_signed()
+}
+
+/// Whether a path is one that every reader takes as it is written: it stands so in the fold of whatever ends with it.
+fn is_clear(path: &str) -> bool {
+    let is_clear = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    path.bytes().all(is_clear) && path.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
+}
+
+/// What the fold of a URL or of bucket and key begins with, up to a path that is clear: so that the most common ones
+/// need not be folded each by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Head(Option<String>);
+
+impl Head {
+    /// Of a bucket.
+    pub fn of_bucket(bucket: &str) -> Self {
+        Self((is_clear(bucket) && !bucket.contains('/')).then(|| format!("s3:{bucket}/")))
+    }
+
+    /// Of what stands in front of the path, which ends with a slash.
+    pub fn of(base: &str) -> Self {
+        let folded = fold(&format!("{base}x"));
+        Self(folded.strip_suffix("/x").map(|head| format!("{head}/")))
+    }
+
+    /// The fingerprint of what it is the head of, and a path, which is written by `whole` if it is not clear.
+    pub fn fingerprint(&self, path: &str, whole: impl FnOnce() -> String) -> i64 {
+        match &self.0 {
+            Some(head) if is_clear(path) => of_fold(&[head, path].concat()),
+            _ => fingerprint(&whole()),
+        }
+    }
 }
 
 /// The coarse form of a raw locator. Scheme, case of the host, user, default ports, percent escapes, query, fragment,
@@ -296,4 +333,29 @@ fn without_steps<'a>(segments: impl Iterator<Item = &'a str>, fixed: usize) -> S
         }
     }
     kept.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn the_short_way_leads_elsewhere(
+            base in "(https?://[a-zA-Z0-9.-]{1,9}(:(80|443|9000))?|https://(b\\.)?s3\\.amazonaws\\.com|s3://[a-z.]{1,4})(/[a-z.%2eF]{1,4}){0,2}/",
+            path in "([a-zA-Z0-9._~-]{1,4}|[0-9a-f]{32}|7\\.0)(/{1,2}[a-zé?.%+ -]{1,4}|/[a-z.~]{1,4}){0,3}",
+        ) {
+            let whole = format!("{base}{path}");
+            prop_assert_eq!(Head::of(&base).fingerprint(&path, || whole.clone()), of_fold(&fold(&whole)));
+            prop_assert_eq!(fingerprint(&path), of_fold(&fold(&path)));
+            if let Some(bucket) = base.strip_prefix("s3://") {
+                let bucket = bucket.trim_end_matches('/');
+                prop_assert_eq!(Head::of_bucket(bucket).fingerprint(&path, || whole.clone()), of_fold(&fold(&whole)));
+            }
+        }
+    }
 }

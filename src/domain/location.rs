@@ -2,12 +2,14 @@
 
 use super::backend::BackendId;
 use super::endpoint::{Endpoint, EndpointError};
+use super::fold::Head;
 
 /// A URL that objects' URLs begin with. http and https count as the same place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UrlBase {
     text: String,
     prefix_start: usize,
+    head: Head,
 }
 
 /// A base and what stands behind it.
@@ -35,7 +37,13 @@ impl UrlBase {
     /// From checked parts; `path` is empty or begins with a slash and ends without one.
     pub(super) fn new(scheme: &str, authority: &str, path: &str) -> Self {
         let authority = without_default_port(scheme, authority);
-        Self { text: format!("{scheme}://{authority}{path}/"), prefix_start: scheme.len() + "://".len() }
+        let (text, prefix_start) = (format!("{scheme}://{authority}{path}/"), scheme.len() + "://".len());
+        Self { head: Head::of(&text), text, prefix_start }
+    }
+
+    /// What the folds of URLs below it begin with.
+    pub fn head(&self) -> &Head {
+        &self.head
     }
 
     /// The normalised base.

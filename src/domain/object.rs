@@ -18,6 +18,12 @@ pub fn has_steps(path: &str) -> bool {
     path.split('/').any(|segment| segment == "." || segment == "..")
 }
 
+/// Whether it has some, or segments that are steps once somebody drops the blanks around them.
+pub fn has_steps_or_seems_to(path: &str) -> bool {
+    let is_dropped = |letter: char| letter.is_whitespace() || letter.is_control();
+    path.split('/').any(|segment| matches!(segment.trim_matches(is_dropped), "." | ".."))
+}
+
 /// A key in a bucket of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Object {

@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Namespace, resolve};
 use crate::domain::backend::BackendId;
-use crate::domain::fold::{self, fingerprint, plain};
+use crate::domain::fold::{self, Head, fingerprint, plain};
 use crate::domain::object::{Object, has_steps};
 use crate::domain::outcome::Reason;
 
@@ -37,7 +37,10 @@ pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
         let path = fold::path(&object.key);
         // A key with two slashes in front reads like a host.
         let behind_blanks = path.trim_start_matches(|letter: char| letter == '/' || letter.is_whitespace());
-        placed.extend([&path, behind_blanks].map(|path| fingerprint(&format!("//{path}"))));
+        placed.push(fingerprint(&format!("//{path}")));
+        if behind_blanks != path {
+            placed.push(fingerprint(&format!("//{behind_blanks}")));
+        }
         if path != object.key || namespace.locations_of(object).any(|location| !location.key_prefix.is_empty()) {
             placed.extend((path != object.key).then(|| fingerprint(&path)));
             placed.extend(self::placed(object, &path, namespace, |prefix| match fold::path(&prefix) {
@@ -58,7 +61,8 @@ fn placed(
     namespace: &Namespace,
     read: impl for<'a> Fn(Cow<'a, str>) -> Cow<'a, str>,
 ) -> Vec<i64> {
-    let mut placed = vec![fingerprint(&format!("s3://{}/{key}", object.bucket))];
+    let in_bucket = || format!("s3://{}/{key}", object.bucket);
+    let mut placed = vec![Head::of_bucket(&object.bucket).fingerprint(key, in_bucket)];
     if object.bucket.contains('.') {
         // It may be a host that stands for the bucket.
         placed.push(fingerprint(&format!("https://{}/{}", object.bucket, utf8_percent_encode(key, STRICT))));
@@ -66,11 +70,8 @@ fn placed(
     for location in namespace.locations_of(object) {
         let prefix = read(namespace.canonical_key(object.backend, &location.key_prefix));
         if let Some(rest) = key.strip_prefix(prefix.as_ref()) {
-            placed.push(fingerprint(&format!(
-                "https://{}{}",
-                location.base.prefix(),
-                utf8_percent_encode(rest, STRICT)
-            )));
+            let url = || format!("https://{}{}", location.base.prefix(), utf8_percent_encode(rest, STRICT));
+            placed.push(location.base.head().fingerprint(rest, url));
         }
     }
     placed

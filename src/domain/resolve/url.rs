@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use super::{Namespace, fold, object};
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::location::{Location, without_default_port};
-use crate::domain::object::{Object, has_steps};
+use crate::domain::object::{Object, has_steps_or_seems_to};
 use crate::domain::outcome::Reason;
 use crate::domain::vendor;
 
@@ -56,7 +56,7 @@ pub(super) fn resolve(
         // A server that decodes before it looks at the path takes it for another location's.
         return Err(Reason::AmbiguousUrl);
     }
-    if has_steps(&key) {
+    if has_steps_or_seems_to(&key) {
         return Err(Reason::AmbiguousUrl);
     }
     object(namespace, place.backend, &place.bucket, format!("{}{key}", place.key_prefix))
