@@ -31,11 +31,13 @@ const LONGEST: usize = 3 * 1024 + 512;
 /// A raw blank ends a URL for everybody but a quoted attribute, whose end is the quote: few can be part of one.
 const MOST_BLANKS: usize = 8;
 /// Of a text with more readings than this, only the shortest of each URL is taken: whoever indexes it must not fail.
-const MOST_BYTES: usize = 4 << 20;
+pub const MOST_BYTES: usize = 4 << 20;
 /// JSON as a string inside of JSON, inside of JSON; a URL inside of one, inside of one.
 const MOST_NESTED: usize = 3;
 /// What is escaped of a URL inside of another one: a colon, a slash, what escapes the next level, and JSON's backslash.
 const ESCAPED: [&str; 7] = ["%3A", "%3a", "%2F", "%2f", "%25", "%5C", "%5c"];
+/// What some writers leave as it is, and others do not.
+const NOT_ESCAPED: &[char] = &['/', ':', '\\'];
 
 /// Whether a string of a document is worth a look: slashes may hide behind escapes of documents inside of documents.
 pub fn may_hold_urls(text: &str) -> bool {
@@ -44,7 +46,15 @@ pub fn may_hold_urls(text: &str) -> bool {
 
 /// Every text that may be meant as a URL.
 pub fn urls(text: &str) -> Vec<String> {
-    find(text, Found { most_bytes: MOST_BYTES, stops: false, ..Found::default() }).urls
+    let mut left = MOST_BYTES;
+    urls_of_many(text, &mut left)
+}
+
+/// The same for one of several texts, which have `left` bytes for all their readings together.
+pub fn urls_of_many(text: &str, left: &mut usize) -> Vec<String> {
+    let found = find(text, Found { most_bytes: *left, stops: false, ..Found::default() });
+    *left = left.saturating_sub(found.bytes);
+    found.urls
 }
 
 /// Texts that may be meant as URLs.
@@ -71,7 +81,7 @@ fn find(text: &str, mut found: Found) -> Urls {
         collect(&text, &mut found);
         if text.contains('%') {
             let is_value = |letter: char| letter.is_ascii_alphanumeric() || "%-._~!'()*/:\\".contains(letter);
-            text.split(|letter| !is_value(letter)).for_each(|value| collect_escaped(value, &mut found));
+            text.split(|letter| !is_value(letter)).for_each(|value| collect_escaped(value, MOST_NESTED, &mut found));
         }
         if text.contains('&') {
             collect(&decode_html_entities(text.as_ref()), &mut found);
@@ -80,21 +90,23 @@ fn find(text: &str, mut found: Found) -> Urls {
     Urls { bytes: found.bytes, is_cut: found.is_full(), urls: found.urls.into_iter().collect() }
 }
 
-/// A URL in the query or path of another one, which may be in another one itself.
-fn collect_escaped(value: &str, found: &mut Found) {
-    let mut value = Cow::Borrowed(value);
-    for _ in 0..MOST_NESTED {
-        if !ESCAPED.iter().any(|escape| value.contains(escape)) {
-            return;
-        }
-        value = Cow::Owned(percent_decode_str(&value).decode_utf8_lossy().into_owned());
-        if value.contains("//") {
-            collect(&value, found);
-        }
-        if value.contains('\\') {
-            collect(&without_backslashes(&value), found);
-        }
+/// A URL in the query or path of another one, which may be in another one itself. What follows it unescaped may belong to it, or to
+/// the one around it.
+fn collect_escaped(value: &str, levels: usize, found: &mut Found) {
+    if levels == 0 || !ESCAPED.iter().any(|escape| value.contains(escape)) {
+        return;
     }
+    if value.contains(NOT_ESCAPED) {
+        value.split(NOT_ESCAPED).for_each(|part| collect_escaped(part, levels, found));
+    }
+    let plain = percent_decode_str(value).decode_utf8_lossy();
+    if plain.contains("//") {
+        collect(&plain, found);
+    }
+    if plain.contains('\\') {
+        collect(&without_backslashes(&plain), found);
+    }
+    collect_escaped(&plain, levels - 1, found);
 }
 
 #[derive(Default)]
@@ -312,6 +324,9 @@ mod tests {
             "?url=https:%2F%2Fcdn.example.com/u/1.png",
             "?url=https%3a%2f%2Fcdn.example.com%2fu/1.png",
             "https://img.example.org/w64/https%3A%2F%2Fcdn.example.com%2Fu%2F1.png",
+            "https://img.example.org/https%3A%2F%2Fcdn.example.com%2Fu%2F1.png/w_300",
+            "/p/https%3A%2F%2Fcdn.example.com%2Fu%2F1.png/-/preview/",
+            "https%3A%2F%2Fcdn.example.com%2Fu%2F1.png:large",
             "/sign-in?next=%2Fshow%3Furl%3Dhttps%253A%252F%252Fcdn.example.com%252Fu%252F1.png",
             "data=%7B%22src%22%3A%22https%3A%5C%2F%5C%2Fcdn.example.com%5C%2Fu%5C%2F1.png%22%7D",
         ] {

@@ -117,14 +117,14 @@ fn steps(key: &str) -> String {
     let text = without_steps(key.split('/').filter(|segment| !segment.is_empty()), 0);
     let mut left: VecDeque<&str> = before_query(&text).split('/').collect();
     while let Some(first) = left.front_mut() {
-        *first = first.trim_start();
+        *first = first.trim_start_matches(is_blank);
         if !matches!(*first, "" | "." | "..") {
             break;
         }
         left.pop_front();
     }
     while let Some(last) = left.back_mut() {
-        *last = last.trim_end();
+        *last = last.trim_end_matches(is_blank);
         match *last {
             "" | "." => drop(left.pop_back()),
             ".." => {
@@ -135,7 +135,7 @@ fn steps(key: &str) -> String {
         }
     }
     // Of the only one that is left, both ends count.
-    Vec::from(left).join("/").trim().to_owned()
+    Vec::from(left).join("/").trim_matches(is_blank).to_owned()
 }
 
 /// What stands behind two slashes, as a file system reads it where it takes steps: they may lead out of what looks like a
@@ -171,10 +171,14 @@ fn blank(text: &str) -> Cow<'_, str> {
     if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) }
 }
 
+/// What counts for nothing at the ends of a text: a byte order mark comes with some files that tables are filled from.
+fn is_blank(letter: char) -> bool {
+    letter.is_whitespace() || letter == '\u{feff}'
+}
+
 /// Without what URL parsers drop, and with the slashes that they make.
 pub(super) fn plain(raw: &str) -> Cow<'_, str> {
-    // A byte order mark comes with some files that tables are filled from.
-    let text = raw.trim_matches(|letter: char| letter.is_whitespace() || letter.is_control() || letter == '\u{feff}');
+    let text = raw.trim_matches(|letter: char| is_blank(letter) || letter.is_control());
     if text.contains(|letter: char| letter.is_control() || letter == '\\') {
         let kept = text.chars().filter(|letter| !letter.is_control());
         return Cow::Owned(kept.map(|letter| if letter == '\\' { '/' } else { letter }).collect());
@@ -182,8 +186,8 @@ pub(super) fn plain(raw: &str) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// What stands in front of `bucket/key`: the last one is left of the first when it is taken for a path.
-const STORE_SCHEMES: [&str; 4] = ["s3://", "gs://", "gcs://", "s3:/"];
+/// What stands in front of `bucket/key`.
+const STORE_SCHEMES: [&str; 3] = ["s3://", "gs://", "gcs://"];
 
 enum Split<'a> {
     /// `s3://bucket/key` or Amazon's name of it, nothing decoded.
@@ -231,21 +235,29 @@ fn web(authority: &str, path: &str) -> String {
     let authority = without_default_port(authority.trim());
     let authority = authority.strip_suffix('.').unwrap_or(authority).trim();
     // Steps are taken before anything else is decoded, and once more in what stood in an escape.
+    let whole = percent_decode_str(path).decode_utf8_lossy();
     let path = percent_decode_str(&url_steps(path)).decode_utf8_lossy().into_owned();
     let path = blank(&path);
     let path = plain(&path);
     let path = before_query(&take_steps(&path, usize::from(path.starts_with('/')))).to_owned();
     if let Some(host) = vendor::read(authority) {
-        // Steps that a blank was hiding may have led out of the bucket.
-        let (bucket, key) = host.split(&path).unwrap_or_default();
-        return format!("s3:{bucket}/{}", slashes(key));
+        if let Some((bucket, key)) = host.split(&path) {
+            return format!("s3:{bucket}/{}", slashes(key));
+        }
+        // Steps that a blank was hiding have led out of the bucket.
+        if host.split(&whole).is_some() {
+            return "s3:/".to_owned();
+        }
     }
     format!("//{authority}/{}", slashes(&path))
 }
 
+/// Names have at most 253 letters, each of up to four bytes, and a port of six.
+const LONGEST_HOST: usize = 4 * 253 + 6;
+
 /// An international name as it is asked for.
 fn to_ascii(authority: &str) -> Cow<'_, str> {
-    if authority.is_ascii() {
+    if authority.is_ascii() || authority.len() > LONGEST_HOST {
         return Cow::Borrowed(authority);
     }
     let (host, port) = authority.rsplit_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
@@ -304,7 +316,7 @@ pub fn path(key: &str) -> String {
 
 /// With one slash for several, and none at the ends; nor blanks, which were dropped there before.
 fn slashes(path: &str) -> Cow<'_, str> {
-    let path = path.trim_matches(|letter: char| letter == '/' || letter.is_whitespace());
+    let path = path.trim_matches(|letter: char| letter == '/' || is_blank(letter));
     if !path.contains("//") {
         return Cow::Borrowed(path);
     }
@@ -313,7 +325,7 @@ fn slashes(path: &str) -> Cow<'_, str> {
 
 /// Cut at a query or fragment.
 fn before_query(path: &str) -> &str {
-    path[..path.find(['?', '#']).unwrap_or(path.len())].trim_end_matches(char::is_whitespace)
+    path[..path.find(['?', '#']).unwrap_or(path.len())].trim_end_matches(is_blank)
 }
 
 /// The path without dot segments.

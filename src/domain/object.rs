@@ -36,11 +36,6 @@ pub struct Object {
 }
 
 impl Object {
-    /// Whether both have the same bucket and key, each at its store.
-    pub fn is_at_place_of(&self, other: &Object) -> bool {
-        self.bucket == other.bucket && self.key == other.key
-    }
-
     /// From what `Display` shows, at a backend.
     pub fn at(backend: BackendId, place: &str) -> Option<Self> {
         let (bucket, key) = place.strip_prefix("s3://")?.split_once('/')?;

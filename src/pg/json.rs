@@ -14,6 +14,8 @@ const LONGEST: usize = 8192;
 struct Strings<'a> {
     member: Option<&'a str>,
     found: Vec<String>,
+    /// Bytes that readings of URLs may still have, in all strings together.
+    left: usize,
     /// For each open array or object, whether its strings count.
     counts: Vec<bool>,
     /// Whether the value that comes next counts.
@@ -47,7 +49,8 @@ impl Strings<'_> {
                     self.found.push(text.to_owned());
                 }
                 if embedded::may_hold_urls(text) {
-                    self.found.extend(embedded::urls(text).into_iter().filter(|url| url != text));
+                    let urls = embedded::urls_of_many(text, &mut self.left);
+                    self.found.extend(urls.into_iter().filter(|url| url != text));
                 }
             });
         }
@@ -62,7 +65,8 @@ impl Strings<'_> {
 /// # Safety
 /// `document` must be a jsonb value.
 unsafe fn strings(document: pg_sys::Datum, member: Option<&str>) -> Vec<String> {
-    let mut strings = Strings { member, found: Vec::new(), counts: Vec::new(), next: member.is_none() };
+    let mut strings =
+        Strings { member, found: Vec::new(), left: embedded::MOST_BYTES, counts: Vec::new(), next: member.is_none() };
     // SAFETY: by contract; the iterator reads within the detoasted value and frees itself at its end.
     unsafe {
         let plain: *mut pg_sys::Jsonb = pg_sys::pg_detoast_datum(document.cast_mut_ptr()).cast();

@@ -105,11 +105,15 @@ pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backe
         let (prints, print) = (prints(object, namespace), fingerprint(raw));
         prints.placed.contains(&print) || prints.key == print && keys_may_mean(object, namespace, default_backend)
     };
+    // Two stores may have a bucket of one name, and the text does not say which.
+    let is_there = || {
+        let there = || resolve(raw, namespace, Some(object.backend));
+        matches!(super::scheme(raw), Some(("s3" | "gs", _)))
+            && there().is_ok_and(|named| namespace.are_same(&named, object))
+    };
     match resolve(raw, namespace, default_backend) {
         Ok(named) if namespace.are_same(&named, object) => true,
-        // Two stores have a bucket of that name, and the text does not say which.
-        Ok(named) if matches!(super::scheme(raw), Some(("s3" | "gs", _))) && named.is_at_place_of(object) => true,
-        Ok(_) => is_read_otherwise(raw) && is_its_place(),
+        Ok(_) => is_there() || is_read_otherwise(raw, object) && is_its_place(),
         // A key that ends with a slash, or is blank, looks like none.
         Err(Reason::EmptyKey) => object.key.ends_with('/') || object.key.trim().is_empty(),
         Err(Reason::NotOwned) => is_its_place(),
@@ -119,8 +123,10 @@ pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backe
 
 /// Whether somebody may read the text otherwise than it is written: with what is around it cut off, without a query, as a path
 /// from the root, as a URL although it has no scheme, or as a URL as it is understood loosely.
-fn is_read_otherwise(raw: &str) -> bool {
-    let is_cut = plain(raw) != raw || raw.contains(['?', '#']) || raw.starts_with('/');
+fn is_read_otherwise(raw: &str, object: &Object) -> bool {
+    // Keys that have one themselves are not cut there.
+    let has_query = |text: &str| text.contains(['?', '#']);
+    let is_cut = plain(raw) != raw || has_query(raw) && !has_query(&object.key) || raw.starts_with('/');
     let is_read_loosely =
         |scheme: &str, rest: &str| scheme.starts_with("http") && (rest.contains("//") || rest.contains('+'));
     is_cut || super::scheme(raw).map_or(fold::is_place(raw), |(scheme, rest)| is_read_loosely(scheme, rest))

@@ -72,7 +72,8 @@ impl Ground {
         let reach = self.store(object.backend).reach(&object.bucket).expect("objects are within reach").url;
         let mut texts = vec![format!("s3://{}/{key}", object.bucket)];
         // No URL names a key with such a segment: those who read it may drop the segment.
-        if !key.split('/').any(|segment| segment == "." || segment == "..") {
+        let drops = |letter: char| letter.is_whitespace() || letter.is_control();
+        if !key.split('/').map(|segment| segment.trim_matches(drops)).any(|segment| segment == "." || segment == "..") {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
             let daring = |byte: u8| byte.is_ascii_graphic() && !b"%?#\\+".contains(&byte);
             texts.push(format!("{reach}{}", escaped(key, plain)));

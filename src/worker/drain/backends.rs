@@ -40,7 +40,7 @@ impl Drain {
             self.learned(&planned.backend, Ability::TakesBatches, true);
         }
         let is_marked = answers.iter().any(|answer| answer.verdict == Verdict::Marked);
-        if is_marked && planned.backend.keeps_versions.is_none() {
+        if is_marked && planned.backend.keeps_versions != Some(true) {
             self.learned(&planned.backend, Ability::KeepsVersions, true);
         }
         self.suspects.answered(id, request, planned.objects());
