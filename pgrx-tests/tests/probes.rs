@@ -3,6 +3,7 @@
 use anyhow::Result;
 use storage_reaper_tests::fault::{Answer, FaultServer, Request};
 use storage_reaper_tests::scenario::Reaper;
+use storage_reaper_tests::store::SECRET_KEY;
 use storage_reaper_tests::wait;
 
 const ASKED: &str = "SELECT probed_at IS NOT NULL FROM storage_reaper.backends WHERE name = 'media'";
@@ -65,7 +66,7 @@ fn a_condition_that_counts_is_found_out_by_the_first_object() -> Result<()> {
     )?;
     reaper.until("the store was asked", ASKED)?;
     // An answer about another key than the one that was asked for says nothing of batches.
-    assert_eq!(reaper.db.row(FOUND)?, "f|∅|t|∅");
+    assert_eq!(reaper.db.row(FOUND)?, "∅|∅|t|∅");
     assert_eq!(server.requests().len(), 4);
     Ok(())
 }
@@ -96,8 +97,15 @@ fn a_wrong_secret_shows_when_objects_are_due() -> Result<()> {
     reaper.until("the store was asked", ASKED)?;
     let held = "SELECT held_since IS NOT NULL AND held_reason = probe_error FROM storage_reaper.backends";
     assert!(reaper.db.holds(held)?, "{}", reaper.picture());
-    reaper.write_secret(storage_reaper_tests::store::SECRET_KEY)?;
-    reaper.db.run("SELECT pg_reload_conf(); SELECT storage_reaper.probe_backend('media')")?;
+    // A worker that began later has to let it go, too.
+    let before = reaper.worker()?;
+    reaper.db.run(&format!("SELECT pg_terminate_backend({before})"))?;
+    reaper.until(
+        "another worker serves",
+        &format!("SELECT worker_pid IS NOT NULL AND worker_pid <> {before} FROM storage_reaper.status"),
+    )?;
+    reaper.write_secret(SECRET_KEY)?;
+    reaper.db.run("SELECT storage_reaper.probe_backend('media')")?;
     reaper.until(
         "the backend is let go",
         "SELECT held_since IS NULL AND probe_error IS NULL FROM storage_reaper.backends",
@@ -119,6 +127,51 @@ fn a_pause_does_not_stop_a_probe() -> Result<()> {
     assert!(!reaper.db.holds(ASKED)?);
     reaper.db.run("SELECT storage_reaper.resume(backend => 'media')")?;
     reaper.until("the store was asked", ASKED)
+}
+
+#[test]
+fn an_answer_counts_for_a_backend_that_was_altered_meanwhile() -> Result<()> {
+    let (server, mut reaper) = facing([])?;
+    server.hold();
+    reaper.db.run("SELECT storage_reaper.probe_backend('media')")?;
+    assert!(server.request_after(0, wait::PATIENCE).is_some());
+    reaper.db.run("SELECT storage_reaper.alter_backend('media', region => 'eu-west-1')")?;
+    server.release();
+    reaper.until("the store was asked", ASKED)?;
+    let signed: Vec<bool> = server
+        .requests()
+        .iter()
+        .filter_map(|request| request.header("authorization").map(|signed| signed.contains("/eu-west-1/")))
+        .collect();
+    assert!(!signed[0] && signed.contains(&true), "the altered one was not asked: {signed:?}");
+    Ok(())
+}
+
+#[test]
+fn a_copy_asks_the_store_of_its_original() -> Result<()> {
+    let (server, mut reaper) = facing([])?;
+    reaper.db.run(
+        "UPDATE storage_reaper.backend SET probe_prefix = '', probe_wanted = '1/1/' || now();
+         SELECT storage_reaper.wake()",
+    )?;
+    reaper.create_backend("own", "ceph", &server.endpoint())?;
+    reaper.db.run("SELECT storage_reaper.probe_backend('own')")?;
+    let asked = "SELECT probed_at IS NOT NULL FROM storage_reaper.backends WHERE name = 'own'";
+    reaper.until("the other store was asked", asked)?;
+    assert!(!reaper.db.holds(ASKED)?);
+    Ok(())
+}
+
+#[test]
+fn a_right_to_versions_shows_when_they_are_to_go() -> Result<()> {
+    let (server, mut reaper) = facing([])?;
+    server.answer_naming("versions=", Answer::error(403, "AccessDenied"));
+    reaper.db.run("SELECT storage_reaper.alter_backend('media', versions => 'captured')")?;
+    reaper.db.run("SELECT storage_reaper.probe_backend('media')")?;
+    reaper.until("the store was asked", ASKED)?;
+    let told = "SELECT probe_error LIKE '%AccessDenied%' AND takes_batches FROM storage_reaper.backends";
+    assert!(reaper.db.holds(told)?, "{}", reaper.picture());
+    Ok(())
 }
 
 #[test]

@@ -21,8 +21,9 @@ CREATE TABLE storage_reaper.backend (
     takes_batches boolean,
     -- Whether deletions were seen to leave a marker there; NULL before the first.
     keeps_versions boolean,
-    -- Below which prefix somebody wants it to be asked what it can do; NULL when that is done.
+    -- Below which prefix somebody wants it to be asked what it can do, and where and when that was wanted; NULL when it is done.
     probe_prefix text,
+    probe_wanted text,
     -- When it was asked last, and why it did not let us delete; NULL if it did.
     probed_at   timestamptz,
     probe_error text,

@@ -1,11 +1,14 @@
-//! The C function behind `storage_reaper.capture()`.
+//! The C functions behind `storage_reaper.capture()`, `fence()` and `strings()`.
 
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use crate::domain::embedded::Named;
 use crate::pg::fence::{Raised, raise};
+use crate::pg::json;
 use crate::pg::trigger::{Event, Trigger};
+use crate::pg::value::Format;
 
 use super::{drop, fence, plan, statement, update};
 
@@ -97,4 +100,31 @@ fn capture(trigger: &Trigger) -> crate::error::Result<()> {
         Event::Truncate => drop::capture_truncate(&relation, &plan)?,
     }
     Ok(())
+}
+
+/// Tells the server that the function below follows the version-1 calling convention.
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_storage_reaper_strings() -> &'static pg_sys::Pg_finfo_record {
+    const VERSION_1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
+    &VERSION_1
+}
+
+/// `strings(jsonb)` and `strings(jsonb, text)`; both are STRICT.
+///
+/// # Safety
+/// Called by the server's function manager only.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn storage_reaper_strings(call: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: the declarations give a jsonb and perhaps a text, neither NULL.
+    unsafe {
+        let arguments = (*call).args.as_slice(usize::try_from((*call).nargs).unwrap_or_default());
+        let mut member = None;
+        if let Some(argument) = arguments.get(1) {
+            Format::Text.each_text(argument.value, &mut |text| member = Some(text.to_owned()));
+        }
+        let mut named = Named::default();
+        json::each_text(arguments[0].value, member.as_deref(), &mut |text| named.note(text));
+        named.texts().into_datum().unwrap_or(pg_sys::Datum::from(0_usize))
+    }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use sha2::Digest as _;
 
-use super::embedded;
+use super::embedded::{self, LONGEST_STRING};
 use super::fold::fingerprint;
 use super::object::Object;
 
@@ -101,9 +101,6 @@ pub enum Unreadable {
     NotJson { line: usize, column: usize },
 }
 
-/// Longer strings name no object by themselves: keys have at most 1024 bytes.
-const LONGEST: usize = 8192;
-
 /// Fingerprints of everything in the document that may name an object or a row, sorted, each once.
 pub fn prints(content: &[u8], reading: &Reading) -> Result<Vec<i64>, Unreadable> {
     // UTF-16 passes for UTF-8 where all letters are ASCII.
@@ -162,7 +159,7 @@ impl Values<'_> {
         if !self.counts {
             return;
         }
-        if text.len() <= LONGEST {
+        if text.len() <= LONGEST_STRING {
             self.found.prints.insert(fingerprint(text));
         }
         if embedded::may_hold_urls(text) {

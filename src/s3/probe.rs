@@ -9,7 +9,7 @@ use crate::domain::probe::{Found, absent_key};
 use crate::domain::verify::{Honour, Verify};
 use crate::domain::versions::Versions;
 
-use super::answer::{KeyAnswer, Verdict, now_us};
+use super::answer::{Verdict, now_us};
 use super::client::{Client, Exchanged};
 use super::fault::{Fault, FaultKind};
 use super::io::{Job, ProbeJob};
@@ -18,6 +18,31 @@ use super::xml::{self, Xml};
 
 /// A question is asked when its turn comes, however late that is.
 const NEVER_TOO_LATE: Duration = Duration::from_secs(3600);
+
+/// What a store says to the deletion of a key.
+enum Tried {
+    Said(Verdict),
+    /// The request as a whole is denied.
+    Denied(String),
+    /// It takes no such request.
+    Unsupported,
+    /// It does not say what became of the key.
+    Unclear,
+}
+
+impl Tried {
+    /// Why the key was not deleted.
+    fn refusal(self) -> Result<String, Fault> {
+        match self {
+            Self::Denied(message)
+            | Self::Said(
+                Verdict::Denied { message } | Verdict::Unasked { message } | Verdict::Failed { message, .. },
+            ) => Ok(message),
+            Self::Said(Verdict::Throttled { message }) => Err(Fault::refusal(FaultKind::Throttled, message)),
+            _ => Ok("the store's answer does not say what became of the key".to_owned()),
+        }
+    }
+}
 
 impl Client {
     /// Deletes a key that cannot be there, in a batch if the kind of store takes them, and asks whether the bucket keeps
@@ -34,26 +59,23 @@ impl Client {
         let batch = || Request::Batch { backend: id, bucket: bucket.clone(), keys: vec![of_key()] };
         let mut found = Found { keeps_versions: self.keeps_versions(backend).await?, ..Found::default() };
 
-        let takes_batches = backend.kind.profile().takes_batches;
-        let mut verdict = if takes_batches { self.tried(&current, batch()).await? } else { None };
-        found.takes_batches = match &verdict {
-            // It may be the request that is denied, or the key in it.
-            Some(Verdict::Denied { .. }) => None,
-            verdict => takes_batches.then_some(verdict.is_some()),
+        let tried = match backend.kind.profile().takes_batches {
+            true => self.tried(&current, batch()).await?,
+            false => Tried::Unclear,
         };
-        if verdict.is_none() {
-            verdict = self.tried(&current, single()).await?;
-        }
-        match verdict {
-            Some(Verdict::Deleted | Verdict::Absent) => {}
-            Some(Verdict::Marked) => found.keeps_versions = Some(true),
-            Some(Verdict::Denied { message } | Verdict::Unasked { message } | Verdict::Failed { message, .. }) => {
-                found.refusal = Some(message);
-            }
-            Some(Verdict::Throttled { message }) => return Err(Fault::refusal(FaultKind::Throttled, message)),
-            Some(Verdict::Superseded | Verdict::Locked { .. } | Verdict::Unnamed) | None => {
-                found.refusal = Some("the store's answer does not say what became of the key".to_owned());
-            }
+        found.takes_batches = match &tried {
+            Tried::Said(_) => Some(true),
+            Tried::Unsupported => Some(false),
+            Tried::Denied(_) | Tried::Unclear => None,
+        };
+        let tried = match tried {
+            Tried::Unsupported | Tried::Unclear => self.tried(&current, single()).await?,
+            tried => tried,
+        };
+        match tried {
+            Tried::Said(Verdict::Deleted | Verdict::Absent) => {}
+            Tried::Said(Verdict::Marked) => found.keeps_versions = Some(true),
+            tried => found.refusal = Some(tried.refusal()?),
         }
         if found.refusal.is_none() && matches!(backend.verify, Verify::IfMatch(_)) {
             found.honours_if_match = match self.condition(backend, &single()).await? {
@@ -62,15 +84,18 @@ impl Client {
                 Honour::Unknown => None,
             };
         }
-        if found.keeps_versions == Some(true) && found.refusal.is_none() {
-            // It takes rights that nobody needs who deletes current versions only: without them the marker stays.
-            let _ = self.tried(&plain(Versions::All), single()).await;
+        let wants_versions = backend.versions != Versions::Current;
+        if found.refusal.is_none() && (wants_versions || found.keeps_versions == Some(true)) {
+            let tried = self.tried(&plain(Versions::All), single()).await;
+            // It takes rights that nobody needs who deletes current versions only: without them a marker stays.
+            if wants_versions && !matches!(tried, Ok(Tried::Said(Verdict::Deleted | Verdict::Absent))) {
+                found.refusal = Some(tried?.refusal()?);
+            }
         }
         Ok(found)
     }
 
-    /// What the store says to the deletion of a key; nothing if it takes no such request.
-    async fn tried(&self, backend: &Arc<Backend>, request: Request) -> Result<Option<Verdict>, Fault> {
+    async fn tried(&self, backend: &Arc<Backend>, request: Request) -> Result<Tried, Fault> {
         let until = Instant::now() + NEVER_TOO_LATE;
         let is_batch = matches!(request, Request::Batch { .. });
         let job = Job {
@@ -83,11 +108,12 @@ impl Client {
             captured_us: now_us(),
         };
         match self.deliver(&job).await {
-            Ok(sent) => Ok(sent.answers.into_iter().next().map(|KeyAnswer { verdict, .. }| verdict)),
-            Err(Fault {
-                kind: FaultKind::BatchUnsupported | FaultKind::BatchRefused | FaultKind::BatchSilent, ..
-            }) if is_batch => Ok(None),
-            Err(Fault { kind: FaultKind::Denied, message, .. }) => Ok(Some(Verdict::Denied { message })),
+            Ok(sent) => {
+                Ok(sent.answers.into_iter().next().map_or(Tried::Unclear, |answer| Tried::Said(answer.verdict)))
+            }
+            Err(Fault { kind: FaultKind::BatchUnsupported, .. }) if is_batch => Ok(Tried::Unsupported),
+            Err(Fault { kind: FaultKind::BatchRefused | FaultKind::BatchSilent, .. }) if is_batch => Ok(Tried::Unclear),
+            Err(Fault { kind: FaultKind::Denied, message, .. }) => Ok(Tried::Denied(message)),
             Err(fault) => Err(fault),
         }
     }

@@ -12,6 +12,8 @@ use super::spi;
 pub struct Wanted {
     pub backend_id: i32,
     pub prefix: String,
+    /// Tells it from what is wanted later.
+    pub token: String,
 }
 
 /// Wants the backend to be probed below the prefix.
@@ -26,7 +28,8 @@ pub fn want(name: &str, prefix: &str) -> Result<()> {
 /// What is wanted, of backends that are not paused.
 pub fn wanted() -> Result<Vec<(Backend, Wanted)>> {
     let wanted = spi::read(include_str!("../../sql/queries/probe_wanted.sql"), &[], |row| {
-        Ok(Wanted { backend_id: row.required("id")?, prefix: row.required("probe_prefix")? })
+        let (prefix, token) = (row.required("probe_prefix")?, row.required("probe_wanted")?);
+        Ok(Wanted { backend_id: row.required("id")?, prefix, token })
     })?;
     let backends = if wanted.is_empty() { Vec::new() } else { backend::all()? };
     let of = |wanted: Wanted| {
@@ -36,18 +39,17 @@ pub fn wanted() -> Result<Vec<(Backend, Wanted)>> {
     Ok(wanted.into_iter().filter_map(of).collect())
 }
 
-/// Writes down what was found out, if the backend is still the one that was asked. What could not be told stays as it is.
-pub fn record(backend: &Backend, wanted: &Wanted, found: &Found) -> Result<()> {
+/// Writes down what was found out, and says whether that is still wanted of the backend as it was asked. What could not be told
+/// stays as it is.
+pub fn record(wanted: &Wanted, found: &Found) -> Result<bool> {
     let statement = include_str!("../../sql/queries/probe_record.sql");
     let arguments = [
         wanted.backend_id.into(),
-        wanted.prefix.as_str().into(),
-        backend.endpoint.as_str().into(),
-        backend.bucket.as_str().into(),
+        wanted.token.as_str().into(),
         found.refusal.as_deref().into(),
         found.takes_batches.into(),
         found.keeps_versions.into(),
         found.honours_if_match.into(),
     ];
-    spi::execute(statement, &arguments).map(drop)
+    Ok(spi::execute(statement, &arguments)? > 0)
 }

@@ -70,6 +70,11 @@ impl Circuits {
         }
     }
 
+    /// It works again, however long nothing was to be sent. Returns whether it was held before.
+    pub fn close(&mut self, backend: BackendId) -> bool {
+        self.open.remove(&backend).is_some_and(|open| open.is_held)
+    }
+
     /// Until when nothing is sent to the backend.
     pub fn blocked_until(&self, backend: BackendId, now: Instant) -> Option<Instant> {
         self.open.get(&backend).map(|open| open.until).filter(|until| now < *until)

@@ -220,6 +220,7 @@ impl Drain {
         if self.is_time_to_look(now) {
             self.look(now);
         }
+        self.write_probes(now);
         self.ask_stores(now);
         self.list_prefixes(now);
         self.send(now);
@@ -321,6 +322,7 @@ impl Drain {
         let next = [
             self.look_at,
             purge_at,
+            self.probes.write_at(),
             probe,
             close_at,
             self.next_opening(),

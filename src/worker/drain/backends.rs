@@ -97,12 +97,23 @@ impl Drain {
         opened.counts
     }
 
-    pub(super) fn released(&mut self, backend: &Backend, now: Instant) {
+    fn released(&mut self, backend: &Backend, now: Instant) {
         if self.circuits.succeed(backend.id, now) {
-            log!("storage_reaper: backend \"{}\" answers again", backend.name);
-            self.record_held(backend.id, None);
-            self.look_now = true;
+            self.tell_released(backend);
         }
+    }
+
+    /// A probe that somebody wanted was answered well: whatever was wrong before, it is not now.
+    pub(super) fn let_go(&mut self, backend: &Backend) {
+        if self.circuits.close(backend.id) {
+            self.tell_released(backend);
+        }
+    }
+
+    fn tell_released(&mut self, backend: &Backend) {
+        log!("storage_reaper: backend \"{}\" answers again", backend.name);
+        self.record_held(backend.id, None);
+        self.look_now = true;
     }
 
     /// What a probe on the way has found out.

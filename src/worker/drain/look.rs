@@ -44,8 +44,13 @@ struct Found {
 
 /// What the switches say.
 enum Gate {
-    Shut,
-    Open { paused: Vec<i32>, held: Vec<i32> },
+    Shut {
+        /// Armed somewhere else.
+        disarmed: bool,
+    },
+    Open {
+        paused: Vec<i32>,
+    },
 }
 
 impl Drain {
@@ -77,11 +82,24 @@ impl Drain {
         }
         (self.is_told, self.switches_at) = (false, Instant::now());
         match transaction::run("storage_reaper: read switches", SHORT, gate) {
-            Ok(Switched { gate: Gate::Open { paused, held }, is_probe_wanted, .. }) => {
-                self.probes.told(is_probe_wanted);
-                self.told_disarmed = false;
+            Ok(switched) => {
+                self.probes.told(switched.is_probe_wanted);
                 // alter_backend lets a backend go: it is tried with its new settings at once.
-                self.circuits.keep(&held, now);
+                self.circuits.keep(&switched.held, now);
+                self.pass(switched.gate)
+            }
+            Err(failure) => {
+                self.be_quiet("could not read the switches", &failure, now);
+                false
+            }
+        }
+    }
+
+    /// Says whether the gate is open.
+    fn pass(&mut self, gate: Gate) -> bool {
+        match gate {
+            Gate::Open { paused } => {
+                self.told_disarmed = false;
                 if paused != self.paused {
                     self.give_back_unsent();
                     self.paused = paused;
@@ -89,14 +107,9 @@ impl Drain {
                 }
                 true
             }
-            Ok(Switched { disarmed, is_probe_wanted, .. }) => {
-                self.probes.told(is_probe_wanted);
+            Gate::Shut { disarmed } => {
                 self.give_back_unsent();
                 self.tell_disarmed(disarmed);
-                false
-            }
-            Err(failure) => {
-                self.be_quiet("could not read the switches", &failure, now);
                 false
             }
         }
@@ -216,22 +229,25 @@ impl Drain {
     }
 }
 
-/// The gate, and why it is shut if it is.
+/// The gate, and what else the switches say.
 struct Switched {
     gate: Gate,
-    disarmed: bool,
+    /// Backends that are held.
+    held: Vec<i32>,
     is_probe_wanted: bool,
 }
 
 fn gate() -> Result<Switched> {
     if !utility::extension_is_installed() {
-        return Ok(Switched { gate: Gate::Shut, disarmed: false, is_probe_wanted: false });
+        let gate = Gate::Shut { disarmed: false };
+        return Ok(Switched { gate, held: Vec::new(), is_probe_wanted: false });
     }
     let switches = armed::switches()?;
     let is_open = switches.state == State::Armed && !switches.paused;
     let disarmed = switches.state == State::Disarmed;
-    let gate = if is_open { Gate::Open { paused: switches.stopped, held: switches.held } } else { Gate::Shut };
-    Ok(Switched { gate, disarmed, is_probe_wanted: switches.is_probe_wanted && !switches.paused })
+    let gate = if is_open { Gate::Open { paused: switches.stopped } } else { Gate::Shut { disarmed } };
+    let is_probe_wanted = switches.is_probe_wanted && !switches.paused;
+    Ok(Switched { gate, held: switches.held, is_probe_wanted })
 }
 
 fn find(except: &Except, limit: i64, limits: Option<&Limits>, breaker: &mut Breaker) -> Result<Found> {

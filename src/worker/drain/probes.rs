@@ -1,6 +1,6 @@
 //! Stores that somebody wants to be asked what they can do, and whether they let us delete.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,13 +13,21 @@ use crate::s3::fault::{Fault, Response};
 use crate::s3::io::ProbeJob;
 use crate::store::probe::{self, Wanted};
 
-use super::{Drain, SHORT};
+use super::{Drain, PAUSE_AFTER_FAILURE, SHORT};
 
-/// What is wanted, and what is under way.
+/// What is wanted, what is under way, and what was answered and is not written down yet.
 #[derive(Default)]
 pub(super) struct Probes {
     is_wanted: bool,
     in_flight: HashMap<u64, (Arc<Backend>, Wanted)>,
+    answered: VecDeque<Answered>,
+    write_at: Option<Instant>,
+}
+
+struct Answered {
+    backend: Arc<Backend>,
+    wanted: Wanted,
+    result: Result<Found, Fault>,
 }
 
 impl Probes {
@@ -34,8 +42,14 @@ impl Probes {
         self.in_flight.clear();
     }
 
+    /// When to come back.
+    pub fn write_at(&self) -> Option<Instant> {
+        self.write_at
+    }
+
     fn is_under_way(&self, wanted: &Wanted) -> bool {
-        self.in_flight.values().any(|(_, asked)| asked == wanted)
+        let unwritten = self.answered.iter().map(|answered| &answered.wanted);
+        self.in_flight.values().map(|(_, asked)| asked).chain(unwritten).any(|asked| asked == wanted)
     }
 }
 
@@ -65,24 +79,58 @@ impl Drain {
         self.probes.in_flight.insert(self.next_job, (backend, wanted));
     }
 
-    /// What the store says is written down, and holds the backend or lets it go as any answer does.
+    /// What the store says.
     pub(super) fn store_answered(&mut self, id: u64, result: Result<Found, Fault>, now: Instant) {
         let Some((backend, wanted)) = self.probes.in_flight.remove(&id) else { return };
-        match &result {
-            Ok(_) => self.released(&backend, now),
-            Err(fault) if fault.kind.response() == Response::Hold => self.rest(&backend, 1, fault, now),
-            Err(_) => {}
+        self.probes.answered.push_back(Answered { backend, wanted, result });
+        self.probes.write_at = Some(now);
+    }
+
+    /// Writes down what stores have said. It holds a backend or lets it go, as any answer does, if it is still the one that was
+    /// asked.
+    pub(super) fn write_probes(&mut self, now: Instant) {
+        if self.probes.write_at.is_none_or(|at| now < at) {
+            return;
         }
-        let found = result.unwrap_or_else(|fault| Found { refusal: Some(fault.message), ..Found::default() });
-        match &found.refusal {
-            None => log!("storage_reaper: backend \"{}\" lets us delete", backend.name),
-            Some(refusal) => log!("storage_reaper: the probe of backend \"{}\" failed: {refusal}", backend.name),
+        self.probes.write_at = None;
+        while let Some(answered) = self.probes.answered.pop_front() {
+            let found = match &answered.result {
+                Ok(found) => found.clone(),
+                Err(fault) => Found { refusal: Some(fault.message.clone()), ..Found::default() },
+            };
+            let wanted = answered.wanted.clone();
+            let written =
+                transaction::run("storage_reaper: record a probe", SHORT, move || probe::record(&wanted, &found));
+            match written {
+                Ok(true) => self.heed(&answered, now),
+                Ok(false) => self.probes.is_wanted = true,
+                // Somebody may be altering the backend: nothing else has to wait for that.
+                Err(failure) => {
+                    log!("storage_reaper: could not record a probe: {failure}");
+                    self.probes.answered.push_front(answered);
+                    self.probes.write_at = Some(now + PAUSE_AFTER_FAILURE);
+                    return;
+                }
+            }
         }
-        let written =
-            transaction::run("storage_reaper: record a probe", SHORT, move || probe::record(&backend, &wanted, &found));
-        if let Err(failure) = written {
-            self.probes.is_wanted = true;
-            self.be_quiet("could not record a probe", &failure, now);
+    }
+
+    fn heed(&mut self, answered: &Answered, now: Instant) {
+        let Answered { backend, result, .. } = answered;
+        match result {
+            Ok(Found { refusal: None, .. }) => {
+                log!("storage_reaper: backend \"{}\" lets us delete", backend.name);
+                self.let_go(backend);
+            }
+            Ok(Found { refusal: Some(refusal), .. }) => {
+                log!("storage_reaper: backend \"{}\" does not let us delete: {refusal}", backend.name);
+            }
+            Err(fault) => {
+                log!("storage_reaper: the probe of backend \"{}\" failed: {}", backend.name, fault.message);
+                if fault.kind.response() == Response::Hold {
+                    self.rest(backend, 1, fault, now);
+                }
+            }
         }
     }
 }
