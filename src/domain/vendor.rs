@@ -28,6 +28,8 @@ pub struct Host {
     pub bucket: Option<String>,
     /// What stands in front of the bucket in the path.
     pub before_bucket: &'static str,
+    /// What stands in front of the bucket where the path is one of an API, in which `/o/` stands between bucket and key.
+    apis: &'static [&'static str],
     /// It shows objects as a website: its URLs keep them, and are no way to ask for a deletion.
     pub is_website: bool,
 }
@@ -35,7 +37,8 @@ pub struct Host {
 impl Host {
     fn new(vendor: Vendor, scope: &str, bucket: &str) -> Option<Self> {
         let bucket = (!bucket.is_empty()).then(|| bucket.to_owned());
-        Some(Self { site: Site { vendor, scope: scope.to_owned() }, bucket, before_bucket: "/", is_website: false })
+        let site = Site { vendor, scope: scope.to_owned() };
+        Some(Self { site, bucket, before_bucket: "/", apis: &[], is_website: false })
     }
 
     /// The kind of store that it is.
@@ -54,13 +57,31 @@ impl Host {
     pub fn split<'a>(&'a self, path: &'a str) -> Option<(&'a str, &'a str)> {
         match &self.bucket {
             Some(bucket) => Some((bucket, path.strip_prefix('/').unwrap_or(path))),
-            None => {
-                let rest = path.strip_prefix(self.before_bucket)?;
-                Some(rest.split_once('/').unwrap_or((rest, "")))
-            }
+            None => match self.below_api(path) {
+                Some(rest) => rest.split_once("/o/"),
+                None => {
+                    let rest = path.strip_prefix(self.before_bucket)?;
+                    Some(rest.split_once('/').unwrap_or((rest, "")))
+                }
+            },
         }
     }
+
+    /// What follows the API's own part of a path.
+    fn below_api<'a>(&self, path: &'a str) -> Option<&'a str> {
+        self.apis.iter().find_map(|before| path.strip_prefix(before))
+    }
+
+    /// Whether the path is one of an API, which lets `alt` say what is to be shown of the object.
+    pub fn is_api(&self, path: &str) -> bool {
+        self.bucket.is_none() && self.below_api(path).is_some()
+    }
 }
+
+/// Google's JSON API.
+const GOOGLES_API: &[&str] = &["/storage/v1/b/", "/download/storage/v1/b/"];
+/// No path begins so: the host serves nothing but an API.
+const NOWHERE: &str = "//";
 
 /// Reads a host in lower case, without a port. A host of a vendor that serves something else (access points) is nobody's.
 pub fn read(host: &str) -> Option<Host> {
@@ -69,8 +90,23 @@ pub fn read(host: &str) -> Option<Host> {
         return None;
     }
     match host {
-        "storage.googleapis.com" | "storage.cloud.google.com" | "commondatastorage.googleapis.com" => {
-            return Host::new(Vendor::Gcs, "", "");
+        "storage.cloud.google.com" | "commondatastorage.googleapis.com" => return Host::new(Vendor::Gcs, "", ""),
+        "storage.googleapis.com" | "storage.mtls.googleapis.com" => {
+            return Host::new(Vendor::Gcs, "", "").map(|host| Host { apis: GOOGLES_API, ..host });
+        }
+        "www.googleapis.com" => {
+            return Host::new(Vendor::Gcs, "", "").map(|host| Host {
+                apis: GOOGLES_API,
+                before_bucket: NOWHERE,
+                ..host
+            });
+        }
+        "firebasestorage.googleapis.com" => {
+            return Host::new(Vendor::Gcs, "", "").map(|host| Host {
+                apis: &["/v0/b/"],
+                before_bucket: NOWHERE,
+                ..host
+            });
         }
         _ => {}
     }
@@ -236,6 +272,9 @@ mod tests {
             ("storage.googleapis.com", "/b/k"),
             ("b.storage.googleapis.com", "/k"),
             ("storage.cloud.google.com", "/b/k"),
+            ("storage.googleapis.com", "/storage/v1/b/b/o/k"),
+            ("www.googleapis.com", "/download/storage/v1/b/b/o/k"),
+            ("firebasestorage.googleapis.com", "/v0/b/b/o/k"),
             ("b.nyc3.digitaloceanspaces.com", "/k"),
             ("b.nyc3.cdn.digitaloceanspaces.com", "/k"),
             ("nyc3.digitaloceanspaces.com", "/b/k"),
@@ -246,6 +285,9 @@ mod tests {
             ("acct.us.r2.cloudflarestorage.com", "/b/k"),
         ] {
             assert_eq!(bucket_and_key(host, path), Some(("b".into(), "k".into())), "{host}");
+        }
+        for path in ["/b/k", "/v0/b/b/k", "/v0/b/b", "/v0/b/b/o"] {
+            assert_eq!(bucket_and_key("firebasestorage.googleapis.com", path), None, "{path}");
         }
         let dotted = bucket_and_key("www.site.test.s3.amazonaws.com", "/k");
         assert_eq!(dotted, Some(("www.site.test".into(), "k".into())));

@@ -189,6 +189,8 @@ fn every_host_of_a_store_names_the_same_object() {
         ("https://g.storage.googleapis.com/k", 4),
         ("https://storage.cloud.google.com/g/k", 4),
         ("gs://g/k", 4),
+        ("https://www.googleapis.com/storage/v1/b/g/o/k", 4),
+        ("https://firebasestorage.googleapis.com/v0/b/g/o/k?alt=media&token=0a1b", 4),
         ("https://sp.nyc3.cdn.digitaloceanspaces.com/k", 5),
     ] {
         let object = resolve(raw, &vendors(), None).unwrap_or_else(|reason| panic!("{raw}: {reason}"));

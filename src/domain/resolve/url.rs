@@ -41,7 +41,8 @@ pub(super) fn resolve(
     let (path, query) = tail.split_once('?').map_or((tail, None), |(path, query)| (path, Some(query)));
     let prefix = format!("{authority}{path}");
     let place = place(namespace, authority, path, &prefix, default_backend)?;
-    if is_ambiguous(tail) || fold::has_marked_escapes(tail) || !query.is_none_or(is_dropped) {
+    let is_fine = |query: &str| query.split('&').all(|pair| is_dropped(pair) || place.is_api && pair == "alt=media");
+    if is_ambiguous(tail) || fold::has_marked_escapes(tail) || !query.is_none_or(is_fine) {
         return Err(Reason::AmbiguousUrl);
     }
     if place.rest.is_empty() {
@@ -68,6 +69,8 @@ struct Place<'a> {
     bucket: String,
     key_prefix: &'a str,
     rest: &'a str,
+    /// `alt` says what is shown of it.
+    is_api: bool,
 }
 
 /// The location with the longest base that the text begins with.
@@ -89,6 +92,7 @@ fn place<'a>(
             bucket: location.bucket.clone(),
             key_prefix: &location.key_prefix,
             rest: &prefix[location.base.prefix().len()..],
+            is_api: false,
         });
     }
     // The bucket's own address without the slash names no key; any other place is not ours.
@@ -101,7 +105,7 @@ fn place<'a>(
     let backends = namespace.backends_with(bucket).filter(is_there);
     let backend = super::the_one(backends, namespace, default_backend)?;
     let rest = &path[path.len() - rest.len()..];
-    Ok(Place { backend, bucket: bucket.to_owned(), key_prefix: "", rest })
+    Ok(Place { backend, bucket: bucket.to_owned(), key_prefix: "", rest, is_api: host.is_api(path) })
 }
 
 /// What URL parsers drop, turn or cut: readers of the URL may have meant another object.

@@ -301,6 +301,28 @@ fn a_bucket_that_is_a_host_keeps_nothing() {
 }
 
 #[test]
+fn a_url_of_googles_api_keeps_nothing() {
+    let object = |key: &str| Object { backend: BackendId(4), bucket: "g".into(), key: key.into() };
+    for (key, raw) in [
+        ("a/o/é b", "https://firebasestorage.googleapis.com/v0/b/g/o/a%2Fo%2F%C3%A9%20b?alt=media&token=0a1b"),
+        ("a/b", "https://storage.googleapis.com/download/storage/v1/b/g/o/a%2Fb?alt=media"),
+        ("a/b", "https://www.googleapis.com/storage/v1/b/g/o/a%2Fb"),
+        ("a/b", "https://storage.mtls.googleapis.com/g/a/b"),
+    ] {
+        assert_eq!(resolve(raw, &vendors(), None), Ok(object(key)), "{raw}");
+        assert!(keeps(raw, &object(key), &vendors(), None), "{raw}");
+    }
+    // Another content of it, or something about it.
+    for query in ["generation=1&alt=media", "alt=json", "fields=name"] {
+        let raw = format!("https://storage.googleapis.com/storage/v1/b/g/o/k?{query}");
+        assert_eq!(resolve(&raw, &vendors(), None), Err(Reason::AmbiguousUrl), "{raw}");
+        assert!(keeps(&raw, &object("k"), &vendors(), None), "{raw}");
+    }
+    let elsewhere = "https://storage.googleapis.com/g/k?alt=media";
+    assert_eq!(resolve(elsewhere, &vendors(), None), Err(Reason::AmbiguousUrl));
+}
+
+#[test]
 fn a_bucket_of_google_is_looked_for_at_amazon() {
     let google = || backend(3, Kind::Gcs, "https://storage.googleapis.com", "media");
     let amazon = || backend(4, Kind::Aws, "https://s3.eu-west-1.amazonaws.com", "media");
