@@ -10,6 +10,14 @@ pub struct Site {
     scope: String,
 }
 
+impl Site {
+    /// Whether it is another part of the same account, in which a bucket of that name may or may not be the one that is meant.
+    pub fn is_beside(&self, other: &Site) -> bool {
+        let account = |site: &Site| site.scope.split('.').next().unwrap_or_default().to_owned();
+        self != other && self.vendor == Vendor::R2 && other.vendor == Vendor::R2 && account(self) == account(other)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Vendor {
     Aws,
@@ -348,6 +356,8 @@ mod tests {
         assert_ne!(site("s3.eu-west-1.amazonaws.com"), site("s3.cn-north-1.amazonaws.com.cn"));
         assert_ne!(site("a.r2.cloudflarestorage.com"), site("b.r2.cloudflarestorage.com"));
         assert_ne!(site("a.r2.cloudflarestorage.com"), site("a.eu.r2.cloudflarestorage.com"));
+        assert!(site("a.r2.cloudflarestorage.com").is_beside(&site("a.eu.r2.cloudflarestorage.com")));
+        assert!(!site("a.r2.cloudflarestorage.com").is_beside(&site("b.r2.cloudflarestorage.com")));
         assert_eq!(site("b.a.eu.r2.cloudflarestorage.com"), site("a.eu.r2.cloudflarestorage.com"));
         assert_ne!(site("nyc3.digitaloceanspaces.com"), site("ams3.digitaloceanspaces.com"));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reqsign_aws_v4::Credential;
 use reqsign_core::Signer;
@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
+use crate::domain::object::LONGEST_KEY;
 use crate::domain::verify::{Honour, Verify};
 use crate::domain::versions::Versions;
 
@@ -27,11 +28,15 @@ use super::verify::{NO_VERSION, Probed};
 use super::versions::Removed;
 use super::{credentials, request, transport};
 
-/// An answer may have this much, and as much again for each key.
+/// An answer may have this much.
 const BODY_LIMIT: usize = 64 * 1024;
+/// And so much more for each key that it names: with what else is said of it, and each byte of the key itself written as an
+/// entity or escape.
+const LINE_LIMIT: usize = 2 * 1024;
+const LONGEST_LETTER: usize = "&quot;".len();
 
-/// Signers by backend, with the backend as it was when its signer was made.
-type Signers = HashMap<BackendId, (Arc<Backend>, Signer<Credential>)>;
+/// Signers by backend, with the backend as it was when its signer was made, and that moment.
+type Signers = HashMap<BackendId, (Arc<Backend>, Signer<Credential>, Instant)>;
 
 /// The most bytes that an answer may have, and what is wrong when it has more.
 pub(super) struct Limit {
@@ -40,8 +45,24 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    pub fn of(keys: usize) -> Self {
-        Self { bytes: BODY_LIMIT * keys, or_else: "the answer is larger than any answer can be" }
+    fn new(bytes: usize) -> Self {
+        Self { bytes, or_else: "the answer is larger than any answer can be" }
+    }
+
+    /// Of an answer about one thing.
+    pub fn of_one() -> Self {
+        Self::new(BODY_LIMIT)
+    }
+
+    /// Of an answer that names the keys of the request.
+    fn of_request(request: &Request) -> Self {
+        let lines = request.targets().iter().map(|target| LINE_LIMIT + LONGEST_LETTER * target.key.len());
+        Self::new(BODY_LIMIT + lines.sum::<usize>())
+    }
+
+    /// Of a listing with so many lines.
+    pub fn of_lines(lines: usize) -> Self {
+        Self::new(BODY_LIMIT + lines * (LINE_LIMIT + LONGEST_LETTER * LONGEST_KEY))
     }
 }
 
@@ -92,23 +113,23 @@ impl Client {
     pub async fn send(&self, job: &Job) -> Result<Sent, Fault> {
         match self.deliver(job).await {
             Err(fault) if fault.kind.may_be_everybodys() && job.request.targets().len() == 1 => {
-                Err(Fault { is_alone: self.answers_others(job).await, ..fault })
+                Err(Fault { is_alone: self.answers_others(&job.backend, &job.request).await, ..fault })
             }
             result => result,
         }
     }
 
     /// Whether the store has an answer about a key that cannot be there.
-    async fn answers_others(&self, job: &Job) -> bool {
-        let Ok(probe) = request::probe(&job.backend, &job.request, fastrand::u128(..), None) else { return false };
+    pub(super) async fn answers_others(&self, backend: &Arc<Backend>, request: &Request) -> bool {
+        let Ok(probe) = request::probe(backend, request, fastrand::u128(..), None) else { return false };
         // A refusal may be everybody's.
-        self.ask(&job.backend, request::head(&probe)).await.is_ok_and(|answer| matches!(answer.status, 200 | 404))
+        self.ask(backend, request::head(&probe)).await.is_ok_and(|answer| matches!(answer.status, 200 | 404))
     }
 
     /// Sends a question: it has no body, and changes nothing, so that it is never too late for it.
     pub(super) async fn ask(&self, backend: &Arc<Backend>, unsigned: request::Unsigned) -> Result<Exchanged, Fault> {
         let signed = self.sign(backend, unsigned).await?;
-        self.exchange(signed, String::new(), Limit::of(1)).await
+        self.exchange(signed, String::new(), Limit::of_one()).await
     }
 
     pub(super) async fn deliver(&self, job: &Job) -> Result<Sent, Fault> {
@@ -142,7 +163,7 @@ impl Client {
         if Instant::now() > *until {
             return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
         }
-        let limit = Limit::of(1 + request.targets().len());
+        let limit = Limit::of_request(request);
         let Exchanged { status, headers, body, .. } = self.exchange(signed, body, limit).await?;
         let answers = self.explained(backend, request, answer::read(request, status, &headers, &body)).await?;
         Ok(Sent { answers, learned, is_partial: false })
@@ -207,18 +228,21 @@ impl Client {
     async fn signer(&self, backend: &Arc<Backend>) -> Signer<Credential> {
         let mut signers = self.signers.lock().await;
         match signers.get(&backend.id) {
-            Some((known, signer)) if known == backend => signer.clone(),
+            Some((known, signer, _)) if known == backend => signer.clone(),
             _ => {
                 let signer = credentials::signer(backend, &self.settings, &self.http);
-                signers.insert(backend.id, (Arc::clone(backend), signer.clone()));
+                signers.insert(backend.id, (Arc::clone(backend), signer.clone(), Instant::now()));
                 signer
             }
         }
     }
 
-    /// Credentials of a backend are looked up afresh, after the store refused them.
-    pub async fn forget_credentials(&self, backend: &Backend) {
-        self.signers.lock().await.remove(&backend.id);
+    /// Credentials of a backend are looked up afresh, after the store refused them, if they are at least so old.
+    pub async fn forget_credentials(&self, backend: &Backend, age: Duration) {
+        let mut signers = self.signers.lock().await;
+        if signers.get(&backend.id).is_some_and(|(_, _, made_at)| made_at.elapsed() >= age) {
+            signers.remove(&backend.id);
+        }
     }
 
     /// Credentials of all backends are looked up afresh.

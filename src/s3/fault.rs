@@ -108,7 +108,15 @@ fn kind(status: u16, error: &StoreError, is_batch: bool) -> FaultKind {
     match (error.code.as_str(), status) {
         ("RequestTimeTooSkewed", _) => FaultKind::Clock,
         ("NoSuchBucket" | "InvalidBucketName", _) => FaultKind::NoSuchBucket,
-        ("PermanentRedirect" | "TemporaryRedirect" | "AuthorizationHeaderMalformed" | "IncorrectEndpoint", _)
+        (
+            "PermanentRedirect"
+            | "TemporaryRedirect"
+            | "AuthorizationHeaderMalformed"
+            | "IncorrectEndpoint"
+            | "InvalidRegionName"
+            | "IllegalLocationConstraintException",
+            _,
+        )
         | (_, 300..=399) => FaultKind::Redirect,
         ("MalformedXML", _) if is_batch => FaultKind::BatchRefused,
         ("NotImplemented" | "MethodNotAllowed" | "MissingContentMD5" | "MissingArgument", _) | (_, 405 | 501)
@@ -235,6 +243,8 @@ mod tests {
             (403, "RequestTimeTooSkewed", FaultKind::Clock),
             (301, "PermanentRedirect", FaultKind::Redirect),
             (400, "AuthorizationHeaderMalformed", FaultKind::Redirect),
+            (400, "InvalidRegionName", FaultKind::Redirect),
+            (400, "IllegalLocationConstraintException", FaultKind::Redirect),
             (404, "NoSuchBucket", FaultKind::NoSuchBucket),
             (404, "", FaultKind::NoSuchBucket),
             (503, "SlowDown", FaultKind::Throttled),

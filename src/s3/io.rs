@@ -146,6 +146,9 @@ pub struct Io {
     thread: JoinHandle<()>,
 }
 
+/// Credentials that are not older are not looked up again for want of a right.
+const DOUBTED_AFTER: Duration = Duration::from_secs(60);
+
 /// How long `stop` waits for the thread.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -322,7 +325,10 @@ async fn probe(client: &Client, job: ProbeJob) -> Done {
 }
 
 async fn forget_if_refused(client: &Client, backend: &Backend, fault: Option<&Fault>) {
-    if fault.is_some_and(|fault| matches!(fault.kind, FaultKind::Auth | FaultKind::Credentials)) {
-        client.forget_credentials(backend).await;
+    match fault.map(|fault| fault.kind) {
+        Some(FaultKind::Auth | FaultKind::Credentials) => client.forget_credentials(backend, Duration::ZERO).await,
+        // Some stores say so of keys that they do not know any more. Of a right that is missing, too, and then again and again.
+        Some(FaultKind::Denied) => client.forget_credentials(backend, DOUBTED_AFTER).await,
+        _ => {}
     }
 }

@@ -6,6 +6,7 @@ use percent_encoding::percent_decode_str;
 use reqwest::header::HeaderMap;
 
 use crate::domain::backend::Backend;
+use crate::domain::batch::{Request, Target};
 
 use super::client::{Client, Exchanged, Limit};
 use super::fault::{Fault, FaultKind, fault};
@@ -27,8 +28,20 @@ pub enum Listed {
 }
 
 impl Client {
-    /// Lists every key that begins with the prefix.
+    /// Lists every key that begins with the prefix. If that fails, it is found out whether the store works otherwise.
     pub(super) async fn list(&self, job: &ListJob) -> Result<Listed, Fault> {
+        match self.list_all(job).await {
+            Err(fault) if fault.kind.may_be_everybodys() => {
+                let ListJob { backend, prefix, .. } = job;
+                let key = Target { key: prefix.key.clone(), objects: Vec::new() };
+                let about = Request::Single { backend: backend.id, bucket: prefix.bucket.clone(), key };
+                Err(Fault { is_alone: self.answers_others(backend, &about).await, ..fault })
+            }
+            result => result,
+        }
+    }
+
+    async fn list_all(&self, job: &ListJob) -> Result<Listed, Fault> {
         let ListJob { backend, prefix, most, .. } = job;
         let (mut keys, mut from, mut empty): (Vec<String>, Option<String>, usize) = (Vec::new(), None, 0);
         loop {
@@ -55,7 +68,8 @@ impl Client {
         unsigned: Unsigned,
     ) -> Result<(Listing, HeaderMap), Unlisted> {
         let signed = self.sign(backend, unsigned).await?;
-        let Exchanged { status, headers, body, .. } = self.exchange(signed, String::new(), Limit::of(LINES)).await?;
+        let Exchanged { status, headers, body, .. } =
+            self.exchange(signed, String::new(), Limit::of_lines(LINES)).await?;
         let refused = |status, error: &StoreError| Fault { is_refusal: true, ..fault(status, error, &headers, false) };
         let error = match (status, xml::parse(&body)) {
             (200, Ok(Xml::Listing(listing))) => return Ok((listing, headers)),

@@ -160,7 +160,7 @@ impl Client {
         if Instant::now() > job.until {
             return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
         }
-        let Exchanged { status, headers, body, .. } = self.exchange(signed, String::new(), Limit::of(1)).await?;
+        let Exchanged { status, headers, body, .. } = self.exchange(signed, String::new(), Limit::of_one()).await?;
         answer::single(status, &headers, &body)
     }
 

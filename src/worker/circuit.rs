@@ -20,6 +20,8 @@ struct Open {
     reason: String,
     /// People are told, and may let it go.
     is_held: bool,
+    /// The database knows that, so that people can see it.
+    is_written: bool,
 }
 
 /// What follows from a fault.
@@ -52,10 +54,18 @@ impl Circuits {
         let wait = if needs_person { wait } else { wait.mul_f64(jitter) };
         let wait = wait.max(fault.retry_after.unwrap_or_default());
         let is_held = needs_person || faults + 1 >= MOST_RESTS || before.is_some_and(|open| open.is_held);
-        let is_news = is_held && before.is_none_or(|open| !open.is_held || open.reason != fault.message);
-        let open = Open { until: now + wait, faults: faults + 1, reason: fault.message.clone(), is_held };
+        let is_known = before.is_some_and(|open| open.is_held && open.is_written && open.reason == fault.message);
+        let (is_news, is_written) = (is_held && !is_known, before.is_some_and(|open| open.is_written));
+        let open = Open { until: now + wait, faults: faults + 1, reason: fault.message.clone(), is_held, is_written };
         self.open.insert(backend, open);
         Opened { counts: true, is_news }
+    }
+
+    /// The database knows that it is held, and why.
+    pub fn written(&mut self, backend: BackendId) {
+        if let Some(open) = self.open.get_mut(&backend) {
+            open.is_written = true;
+        }
     }
 
     /// A request was answered. Returns whether the backend was held before, and is not any more. What was in flight when
@@ -102,9 +112,9 @@ impl Circuits {
 
     /// Closes every circuit whose backend is not held any more, and tries one that was held before this process began.
     pub fn keep(&mut self, held: &[i32], now: Instant) {
-        self.open.retain(|backend, open| !open.is_held || held.contains(&backend.0));
+        self.open.retain(|backend, open| !(open.is_held && open.is_written) || held.contains(&backend.0));
         for &backend in held {
-            let on_trial = || Open { until: now, faults: 0, reason: String::new(), is_held: true };
+            let on_trial = || Open { until: now, faults: 0, reason: String::new(), is_held: true, is_written: true };
             self.open.entry(BackendId(backend)).or_insert_with(on_trial);
         }
     }
@@ -126,6 +136,9 @@ mod tests {
         let (backend, down) = (BackendId(1), Fault::new(FaultKind::Auth, "down"));
         let counted = |is_news| Opened { counts: true, is_news };
         assert_eq!(circuits.fail(backend, &down, 0.5, start), counted(true));
+        circuits.keep(&[], start);
+        assert!(circuits.is_probing(backend), "it could not be written down");
+        circuits.written(backend);
         assert!(!circuits.fail(backend, &down, 0.5, start).counts, "in flight together, counted once");
         assert_eq!(circuits.blocked_until(backend, start), Some(start + FIRST));
         let later = start + FIRST;

@@ -138,11 +138,8 @@ fn a_store_of_another_vendor_is_not_known_by_its_hosts() -> Result<()> {
          FROM unnest(ARRAY['public', 'sign', 'authenticated']) part;
          SELECT storage_reaper.create_location('https://p.supabase.co/storage/v1/render/image/public/avatars/', 'google')",
     )?;
-    let clips = [
-        "https://acct.eu.r2.cloudflarestorage.com/clips/k",
-        "https://acct.r2.cloudflarestorage.com/clips/k",
-        "https://clips.acct.fedramp.r2.cloudflarestorage.com/k",
-    ];
+    let clips =
+        ["https://acct.eu.r2.cloudflarestorage.com/clips/k", "https://clips.acct.eu.r2.cloudflarestorage.com/k"];
     all_name(&mut bed, &clips, "cloud: s3://clips/k")?;
     let goods = [
         "https://storage.googleapis.com/goods/u/1.png",
@@ -159,7 +156,11 @@ fn a_store_of_another_vendor_is_not_known_by_its_hosts() -> Result<()> {
         "https://p.supabase.co/storage/v1/object/public/others/u/1.png",
         "https://acct2.r2.cloudflarestorage.com/clips/k",
     ];
-    all_name(&mut bed, &foreign, "nobody's")
+    all_name(&mut bed, &foreign, "nobody's")?;
+    // Another jurisdiction of the account: a bucket of that name may be there, or its host was mistaken.
+    let beside =
+        ["https://acct.r2.cloudflarestorage.com/clips/k", "https://clips.acct.fedramp.r2.cloudflarestorage.com/k"];
+    all_name(&mut bed, &beside, "nobody's")
 }
 
 #[test]

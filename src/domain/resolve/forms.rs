@@ -124,10 +124,14 @@ pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backe
 /// Whether somebody may read the text otherwise than it is written: with what is around it cut off, without a query, as a path
 /// from the root, as a URL although it has no scheme, or as a URL as it is understood loosely.
 fn is_read_otherwise(raw: &str, object: &Object) -> bool {
-    // Keys that have one themselves are not cut there.
+    // A key that has these itself is not what is left of another one.
     let has_query = |text: &str| text.contains(['?', '#']);
+    let is_odd = |text: &str| plain(text) != text || has_query(text) || text.starts_with('/');
+    if !fold::is_place(raw) {
+        return is_odd(raw) && !is_odd(&object.key);
+    }
     let is_cut = plain(raw) != raw || has_query(raw) && !has_query(&object.key) || raw.starts_with('/');
     let is_read_loosely =
         |scheme: &str, rest: &str| scheme.starts_with("http") && (rest.contains("//") || rest.contains('+'));
-    is_cut || super::scheme(raw).map_or(fold::is_place(raw), |(scheme, rest)| is_read_loosely(scheme, rest))
+    is_cut || super::scheme(raw).is_none_or(|(scheme, rest)| is_read_loosely(scheme, rest))
 }

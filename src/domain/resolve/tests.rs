@@ -202,12 +202,18 @@ fn every_host_of_a_store_names_the_same_object() {
         "https://ap-1.s3-accesspoint.us-east-1.amazonaws.com/k",
         "https://b.s3.cn-north-1.amazonaws.com.cn/k",
         "https://other.r2.cloudflarestorage.com/r/k",
-        "https://acct.eu.r2.cloudflarestorage.com/r/k",
         "https://sp.ams3.digitaloceanspaces.com/k",
         "https://s3.amazonaws.com.attacker.test/b/k",
     ] {
         assert_eq!(resolve(raw, &vendors(), None), Err(Reason::NotOwned), "{raw}");
     }
+    // Where the bucket of that jurisdiction is declared, it is no other one; else a person has to look.
+    let raw = "https://acct.eu.r2.cloudflarestorage.com/r/k";
+    assert_eq!(resolve(raw, &vendors(), None), Err(Reason::AmbiguousUrl));
+    let european = |id| backend(id, Kind::R2, "https://acct.eu.r2.cloudflarestorage.com", "r");
+    let both =
+        Namespace::new(vec![backend(2, Kind::R2, "https://acct.r2.cloudflarestorage.com", "r"), european(6)], vec![]);
+    assert_eq!(resolve(raw, &both, Some(BackendId(2))).map(|object| object.backend), Ok(BackendId(6)));
 }
 
 #[test]

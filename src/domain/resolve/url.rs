@@ -9,7 +9,7 @@ use crate::domain::backend::{Backend, BackendId};
 use crate::domain::location::{Location, without_default_port};
 use crate::domain::object::{Object, has_steps_or_seems_to};
 use crate::domain::outcome::Reason;
-use crate::domain::vendor;
+use crate::domain::vendor::{self, Site};
 
 /// Query names of signatures and caches, which change nothing about the object.
 const DROPPED: [&str; 12] = [
@@ -101,6 +101,11 @@ fn place<'a>(
     }
     let host = vendor::read(authority).filter(|host| !host.is_website).ok_or(Reason::NotOwned)?;
     let (bucket, rest) = host.split(path).ok_or(Reason::NotOwned)?;
+    let sites = namespace.backends_with(bucket).filter_map(|backend| vendor::read(backend.endpoint.host()));
+    let sites: Vec<Site> = sites.map(|own| own.site).collect();
+    if !sites.contains(&host.site) && sites.iter().any(|site| site.is_beside(&host.site)) {
+        return Err(Reason::AmbiguousUrl);
+    }
     let is_there = |backend: &&Backend| vendor::read(backend.endpoint.host()).is_some_and(|own| own.site == host.site);
     let backends = namespace.backends_with(bucket).filter(is_there);
     let backend = super::the_one(backends, namespace, default_backend)?;

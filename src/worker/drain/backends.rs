@@ -92,7 +92,9 @@ impl Drain {
         let opened = self.circuits.fail(backend.id, fault, 0.5 + fastrand::f64() / 2.0, now);
         if opened.is_news {
             log!("storage_reaper: backend \"{}\" is held: {}", backend.name, fault.message);
-            self.record_held(backend.id, Some(fault.message.clone()));
+            if self.record_held(backend.id, Some(fault.message.clone())) {
+                self.circuits.written(backend.id);
+            }
         }
         opened.counts
     }
@@ -144,12 +146,11 @@ impl Drain {
         }
     }
 
-    fn record_held(&self, id: BackendId, reason: Option<String>) {
+    /// Says whether that was written down.
+    fn record_held(&self, id: BackendId, reason: Option<String>) -> bool {
         let written = transaction::run("storage_reaper: record a held backend", SHORT, move || {
             backend::set_held(id, reason.as_deref())
         });
-        if let Err(failure) = written {
-            log!("storage_reaper: could not record a backend's state: {failure}");
-        }
+        written.inspect_err(|failure| log!("storage_reaper: could not record a backend's state: {failure}")).is_ok()
     }
 }

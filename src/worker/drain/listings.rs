@@ -124,14 +124,21 @@ impl Drain {
                 self.postpone_prefix(&asked, Some(fault.message.clone()));
                 self.rest(&asked.backend, 1, &fault, now);
             }
-            // It is the prefix's fault if the store answered others since. If it did not, nobody knows.
+            // It is the prefix's fault if the store answered others since, or answers a question now.
             Err(fault) => {
                 let answered_at = self.lane(asked.backend.id).answered_at;
                 let answers = answered_at.is_some_and(|at| at >= asked.asked_at);
                 let may_be_everybodys = fault.kind.response() == Response::Hold
                     || matches!(fault.kind, FaultKind::Timeout | FaultKind::Transient);
-                let is_its_own = answers || !may_be_everybodys;
-                self.decide(asked.place, if is_its_own { Fate::Failed(fault.message) } else { later(&fault.message) });
+                if answers || fault.is_alone || !may_be_everybodys {
+                    return self.decide(asked.place, Fate::Failed(fault.message));
+                }
+                if fault.kind.response() == Response::Hold {
+                    self.postpone_prefix(&asked, Some(fault.message.clone()));
+                    return self.rest(&asked.backend, 1, &fault, now);
+                }
+                // Nobody knows.
+                self.decide(asked.place, later(&fault.message));
             }
         }
     }

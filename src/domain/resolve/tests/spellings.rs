@@ -251,7 +251,13 @@ fn what_a_reader_cuts_off_or_adds_hides_the_key() {
         let object = Object { backend: BackendId(backend), bucket: "media".into(), key: key.into() };
         assert!(keeps(raw, &object, &three, Some(default)), "{raw} {key}");
     }
-    for (raw, key) in [("Invoice #1.pdf", "Invoice #2.pdf"), ("s3://media/scan?1.dcm", "scan?2.dcm"), ("#a", "#b")] {
+    for (raw, key) in [
+        ("b\n", "b "),
+        ("/foo", "//foo"),
+        ("Invoice #1.pdf", "Invoice #2.pdf"),
+        ("s3://media/scan?1.dcm", "scan?2.dcm"),
+        ("#a", "#b"),
+    ] {
         let object = Object { backend: BackendId(1), bucket: "media".into(), key: key.into() };
         assert!(!keeps(raw, &object, &namespace(Kind::Aws), Some(1)), "{raw}");
     }
