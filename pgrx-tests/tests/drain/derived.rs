@@ -134,6 +134,32 @@ fn a_prefix_that_cannot_be_listed_slows_its_backend_down() -> Result<()> {
 }
 
 #[test]
+fn a_prefix_that_cannot_be_listed_is_asked_for_for_ever() -> Result<()> {
+    let server = FaultServer::start()?;
+    let conf = "storage_reaper.max_attempts = 2\nstorage_reaper.retry_base = '1s'\nstorage_reaper.retry_max = '1s'\n";
+    let mut reaper = Reaper::facing(&server, conf)?;
+    reaper.images()?;
+    derive(&mut reaper, "'hls/{key}.d/'")?;
+    reaper.arm()?;
+    // Nothing else is deleted that could tell whether the store works: it is asked.
+    server.answer_naming("hls%2Fbroken", Answer::error(500, "InternalError"));
+    reaper.add_images(&["broken"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper
+        .until("it is parked", "SELECT count(*) = 1 FROM storage_reaper.parked WHERE reason = 'attempts_exhausted'")?;
+    // What only a person can mend counts for nothing, and shows.
+    server.answer_naming("hls%2Flocked", Answer::error(403, "InvalidAccessKeyId"));
+    reaper.add_images(&["locked"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until("the backend is held", "SELECT held_since IS NOT NULL FROM storage_reaper.backends")?;
+    assert_eq!(reaper.db.row("SELECT max(attempts) FROM storage_reaper.queue")?, "0");
+    server.answer_no_more_naming();
+    server.answer_naming("hls%2F", Answer::of(200, "<ListBucketResult></ListBucketResult>"));
+    reaper.db.run("SELECT pg_reload_conf()")?;
+    reaper.until_drained()
+}
+
+#[test]
 fn prefixes_of_many_objects_wait_for_each_other() -> Result<()> {
     const EACH: usize = 7000;
     let (server, mut reaper) = Reaper::armed_facing("")?;
