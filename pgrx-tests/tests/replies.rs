@@ -94,6 +94,7 @@ fn batches() -> Vec<Case> {
         case("no-batches-501", vec![Answer::error(501, "NotImplemented")], GONE),
         case("no-batches-405", vec![Answer::error(405, "MethodNotAllowed")], GONE),
         case("no-batches-400", vec![Answer::of(400, create)], GONE),
+        case("no-batches-code", vec![Answer::error(400, "NotImplemented")], GONE),
         case("digest-code", vec![Answer::error(400, "MissingContentMD5")], GONE),
         case("digest-words", vec![Answer::of(400, digest)], GONE),
         case("digest-argument", vec![Answer::error(400, "MissingArgument")], GONE),
@@ -142,6 +143,7 @@ fn held() -> Vec<(&'static str, Answer, &'static str)> {
         ("region", Answer::error(301, "PermanentRedirect").with(region), "region => 'eu-west-1'"),
         ("endpoint", Answer::of(301, place), "b.s3.eu-west-1.amazonaws.com"),
         ("signed-for", Answer::of(400, signed), "region => 'eu-west-1'"),
+        ("region-name", Answer::error(400, "InvalidRegionName"), "in another region"),
         ("no-bucket", Answer::error(404, "NoSuchBucket"), "NoSuchBucket"),
         ("not-found-page", Answer::of(404, "<html>not found</html>"), "HTTP 404"),
         ("not-found", Answer::of(404, ""), "HTTP 404"),
@@ -219,27 +221,40 @@ fn a_reply_to_a_single_deletion_settles_what_it_does_not_say() -> Result<()> {
 #[test]
 fn what_only_a_person_can_mend_uses_up_attempts() -> Result<()> {
     let (server, mut reaper) = Reaper::armed_facing(ONE_ATTEMPT)?;
-    for (name, answer, _) in held() {
-        declare(&mut reaper, &server, name, &["a", "b"])?;
-        server.answer_always_about(name, Some(answer));
+    let elsewhere = FaultServer::start()?;
+    let led = |status| Answer::of(status, "").with(&format!("Location: {}/b?delete", elsewhere.endpoint()));
+    let mut cases = held();
+    cases.extend([302, 307, 308].map(|status| ("led-away", led(status), "at another endpoint")));
+    // Each in answer to a batch, and to the deletion of one key.
+    let played: Vec<_> = cases
+        .into_iter()
+        .enumerate()
+        .flat_map(|(number, (name, answer, told))| {
+            [&["a", "b"][..], &["a"]]
+                .map(|keys| (format!("{name}-{number}-{}", keys.len()), keys, answer.clone(), told))
+        })
+        .collect();
+    for (name, keys, answer, _) in &played {
+        declare(&mut reaper, &server, name, keys)?;
+        server.answer_always_about(name, Some(answer.clone()));
     }
     reaper.db.run("DELETE FROM image")?;
     reaper
         .until("all are held", "SELECT count(*) FILTER (WHERE held_since IS NULL) = 1 FROM storage_reaper.backends")?;
-    for (name, _, told) in held() {
+    for (name, keys, _, told) in &played {
         let reason =
             reaper.db.row(&format!("SELECT held_reason FROM storage_reaper.backends WHERE name = '{name}'"))?;
         ensure!(reason.contains(told), "{name}: {reason}");
-        assert_eq!(server.survivors(name), ["a", "b"], "{name}");
+        assert_eq!(server.survivors(name), *keys, "{name}");
     }
-    assert_eq!(
-        reaper.db.row("SELECT max(attempts), count(*) FROM storage_reaper.queue")?,
-        format!("0|{}", 2 * held().len())
-    );
-    held().into_iter().for_each(|(name, ..)| server.answer_always_about(name, None));
+    ensure!(elsewhere.requests().is_empty(), "a redirect was followed: {:?}", elsewhere.requests());
+    let objects: usize = played.iter().map(|(_, keys, ..)| keys.len()).sum();
+    assert_eq!(reaper.db.row("SELECT max(attempts), count(*) FROM storage_reaper.queue")?, format!("0|{objects}"));
+    tells_no_secret(&mut reaper)?;
+    played.iter().for_each(|(name, ..)| server.answer_always_about(name, None));
     reaper.db.run("SELECT pg_reload_conf()")?;
     reaper.until_drained()?;
-    assert_eq!(reaper.tally()?, [format!("deleted|{}", 2 * held().len())]);
+    assert_eq!(reaper.tally()?, [format!("deleted|{objects}")]);
     tells_no_secret(&mut reaper)
 }
 

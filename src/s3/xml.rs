@@ -224,6 +224,19 @@ mod tests {
     }
 
     #[test]
+    fn a_listing_of_another_dialect_is_empty() {
+        for (open, close) in [
+            ("<ListBucketResult xmlns='http://doc.s3.amazonaws.com/2006-03-01'>", "</ListBucketResult>"),
+            ("<s:ListBucketResult xmlns:s='u'>", "</s:ListBucketResult>"),
+        ] {
+            let prefix = if open.starts_with("<s:") { "s:" } else { "" };
+            let line = format!("<{prefix}Contents><{prefix}Key>k</{prefix}Key></{prefix}Contents>");
+            let Ok(Xml::Listing(listing)) = parse(format!("{open}{line}{close}").as_bytes()) else { panic!("{open}") };
+            assert_eq!(listing.lines.iter().map(|line| line.key.as_str()).collect::<Vec<_>>(), ["k"], "{open}");
+        }
+    }
+
+    #[test]
     fn a_cut_document_settles_nothing() {
         let whole = b"<?xml version=\"1.0\"?><DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>";
         for length in 0..whole.len() {
