@@ -186,7 +186,7 @@ fn an_object_that_another_row_names_in_the_very_same_words_goes() -> Result<()> 
         "https://cdn.example.test/a.png?v=1".to_owned(),
         "https://CDN.example.test/b.png".to_owned(),
         "https://cdn.example.test:443/c.png".to_owned(),
-        format!("gs://{bucket}/d.png"),
+        format!("S3://{bucket}/d.png"),
     ];
     for (key, spelling) in ["a.png", "b.png", "c.png", "d.png"].iter().zip(&spellings) {
         reaper.bucket()?.put(key)?;
