@@ -137,14 +137,15 @@ COMMENT ON TABLE storage_reaper.control IS 'Private. Switches for the whole data
 CREATE SEQUENCE storage_reaper.entry_id CACHE 32;
 
 CREATE TABLE storage_reaper.entry (
+    -- 0 for what enqueue() brought.
+    source_id   integer NOT NULL,
+    -- Where plain keys went at the moment of capture; 0 where the source named no backend.
+    backend_id  integer NOT NULL,
     due_at      timestamptz NOT NULL,
     id          bigint NOT NULL,
     -- The next transaction id at the moment of capture: every transaction that was writing then has a lower one.
     horizon     xid8 NOT NULL,
     captured_at timestamptz NOT NULL,
-    source_id   integer,
-    -- Where plain keys went at the moment of capture; NULL where the source named no backend.
-    backend_id  integer,
     attempts    smallint NOT NULL,
     objects     smallint NOT NULL,
     payload     bytea NOT NULL,
@@ -157,7 +158,8 @@ CREATE TABLE storage_reaper.entry (
     derivation_id integer,
     -- Whether its locators are prefixes, and what lies below them has to be listed.
     is_prefix   boolean,
-    PRIMARY KEY (due_at, id)
+    -- By strands, in the order of each: what waits for a backend that is held costs the others no look.
+    PRIMARY KEY (source_id, backend_id, due_at, id)
 );
 -- The payload is compressed already.
 ALTER TABLE storage_reaper.entry ALTER COLUMN payload SET STORAGE EXTERNAL;

@@ -72,6 +72,24 @@ CROSS JOIN LATERAL (SELECT coalesce(pg_catalog.sum(e.urls), 0)::bigint AS urls, 
                     FROM storage_reaper.purge_entry e WHERE e.purge_id = p.id) waiting;
 COMMENT ON VIEW storage_reaper.purges IS 'Caches that are told of URLs whose objects are gone, see create_purge(); last_error says why one does not listen.';
 
+CREATE VIEW storage_reaper.strand AS
+WITH RECURSIVE present AS (
+    (SELECT e.source_id, e.backend_id FROM storage_reaper.entry e ORDER BY e.source_id, e.backend_id LIMIT 1)
+    UNION ALL
+    SELECT next.source_id, next.backend_id
+    FROM present p
+    CROSS JOIN LATERAL (
+        SELECT e.source_id, e.backend_id FROM storage_reaper.entry e
+        WHERE (e.source_id, e.backend_id) > (p.source_id, p.backend_id)
+        ORDER BY e.source_id, e.backend_id LIMIT 1) next
+)
+SELECT p.source_id, p.backend_id, coalesce(nullif(p.backend_id, 0), s.backend_id) AS serves,
+       coalesce(s.paused OR s.held_since IS NOT NULL, false) OR coalesce(b.paused, false) AS is_stopped
+FROM present p
+LEFT JOIN storage_reaper.source s ON s.id = p.source_id
+LEFT JOIN storage_reaper.backend b ON b.id = coalesce(nullif(p.backend_id, 0), s.backend_id);
+COMMENT ON VIEW storage_reaper.strand IS 'Private. What the outbox holds by source and backend, found by a look at the index for each: who is captured and where it goes.';
+
 CREATE VIEW storage_reaper.queue AS
 SELECT e.id AS entry_id, s.name AS source, b.name AS backend, o.locator, o.row_id, d.template AS derived_by,
        e.captured_at, e.due_at, e.attempts::integer AS attempts,
@@ -86,7 +104,7 @@ SELECT e.id AS entry_id, s.name AS source, b.name AS backend, o.locator, o.row_i
 FROM storage_reaper.entry e
 CROSS JOIN (SELECT * FROM storage_reaper.arming_state LIMIT 1) a
 LEFT JOIN storage_reaper.source s ON s.id = e.source_id
-LEFT JOIN storage_reaper.backend b ON b.id = coalesce(e.backend_id, s.backend_id)
+LEFT JOIN storage_reaper.backend b ON b.id = coalesce(nullif(e.backend_id, 0), s.backend_id)
 LEFT JOIN storage_reaper.derivation d ON d.id = e.derivation_id
 CROSS JOIN LATERAL storage_reaper.unpack(e.payload) o;
 COMMENT ON VIEW storage_reaper.queue IS 'The outbox, a line an object. State: observed (nothing is deleted before arm()), paused, waiting (for due_at), held (see backends), due.';

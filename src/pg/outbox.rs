@@ -17,14 +17,14 @@ pub struct Entry<'a> {
     pub is_whole: bool,
 }
 
-/// Columns of storage_reaper.entry in their order; an upgrade may only add columns behind them.
+/// Columns of storage_reaper.entry in their order, those of its key first; an upgrade may only add columns behind them.
 mod column {
-    pub const DUE_AT: usize = 0;
-    pub const ID: usize = 1;
-    pub const HORIZON: usize = 2;
-    pub const CAPTURED_AT: usize = 3;
-    pub const SOURCE_ID: usize = 4;
-    pub const BACKEND_ID: usize = 5;
+    pub const SOURCE_ID: usize = 0;
+    pub const BACKEND_ID: usize = 1;
+    pub const DUE_AT: usize = 2;
+    pub const ID: usize = 3;
+    pub const HORIZON: usize = 4;
+    pub const CAPTURED_AT: usize = 5;
     pub const ATTEMPTS: usize = 6;
     pub const OBJECTS: usize = 7;
     pub const PAYLOAD: usize = 8;
@@ -98,9 +98,7 @@ pub fn append(entry: &Entry<'_>) {
         set(column::HORIZON, pg_sys::Datum::from(pg_sys::ReadNextFullTransactionId().value));
         set(column::CAPTURED_AT, pg_sys::Datum::from(now));
         set(column::SOURCE_ID, pg_sys::Datum::from(entry.source_id));
-        if let Some(backend_id) = entry.backend_id {
-            set(column::BACKEND_ID, pg_sys::Datum::from(backend_id));
-        }
+        set(column::BACKEND_ID, pg_sys::Datum::from(entry.backend_id.unwrap_or(0)));
         set(column::ATTEMPTS, pg_sys::Datum::from(0_i16));
         set(column::OBJECTS, pg_sys::Datum::from(entry.objects));
         set(column::PAYLOAD, varlena(entry.payload));
@@ -115,8 +113,8 @@ pub fn append(entry: &Entry<'_>) {
     }
 }
 
-/// Inserts the tuple and its index entry. The table has one index, its primary key (due_at, id); opening it alone is
-/// half the work of the general way, which is taken should somebody have added another.
+/// Inserts the tuple and its index entry. The table has one index, its primary key; opening it alone is half the
+/// work of the general way, which is taken should somebody have added another.
 ///
 /// # Safety
 /// `relation` must be storage_reaper.entry, open and locked, and `tuple` one of its rows with these values.
@@ -126,7 +124,7 @@ unsafe fn insert(
     values: &mut [pg_sys::Datum; column::COUNT],
     nulls: &mut [bool; column::COUNT],
 ) {
-    // SAFETY: by contract; the first two columns are the key's, in its order, and the sequence keeps ids apart, so no
+    // SAFETY: by contract; the first four columns are the key's, in its order, and the sequence keeps ids apart, so no
     // uniqueness has to be checked.
     unsafe {
         let indexes = pg_sys::RelationGetIndexList(relation);

@@ -3,16 +3,38 @@
 use pgrx::datum::TimestampWithTimeZone;
 
 use crate::error::Result;
+use crate::pg::settings::Settings;
 use crate::pg::transaction;
 
 use super::derivation::Derived;
-use super::spi;
+use super::spi::{self, Row};
+
+/// Entries of one source that go to one backend, 0 where there is none; strands take turns.
+pub type Strand = (i32, i32);
+
+/// Where an entry stands in the outbox.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    pub strand: Strand,
+    pub due_at: TimestampWithTimeZone,
+    pub id: i64,
+}
+
+impl Key {
+    /// From the columns strand_source, strand_backend, due_at and id.
+    pub fn of(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            strand: (row.required("strand_source")?, row.required("strand_backend")?),
+            due_at: row.required("due_at")?,
+            id: row.required("id")?,
+        })
+    }
+}
 
 /// An entry that the leader works on.
 #[derive(Debug, Clone)]
 pub struct Claimed {
-    pub id: i64,
-    pub due_at: TimestampWithTimeZone,
+    pub key: Key,
     pub captured_at: TimestampWithTimeZone,
     /// The same, in microseconds of the epoch.
     pub captured_us: i64,
@@ -45,6 +67,7 @@ pub struct Except {
 
 /// Whether a claim would find anything; only reads.
 pub fn is_anything_due(except: &Except) -> Result<bool> {
+    let _by_index = Settings::by_index();
     let found = spi::read(
         include_str!("../../sql/queries/entry_is_due.sql"),
         &[except.claimed.clone().into(), except.backends.clone().into(), transaction::horizon().into()],
@@ -53,15 +76,32 @@ pub fn is_anything_due(except: &Except) -> Result<bool> {
     Ok(found.first().copied().unwrap_or(false))
 }
 
-/// Due entries, oldest first, that no running transaction is older than.
-pub fn claim(except: &Except, limit: i64) -> Result<Vec<Claimed>> {
-    spi::write(
+/// What one claim finds.
+pub struct Found {
+    pub entries: Vec<Claimed>,
+    /// There may be more of it.
+    pub is_cut: bool,
+}
+
+/// Due entries that no running transaction is older than: about as many as `limit`, in turns of all strands, beginning behind the
+/// strand that was served last. Of each strand the oldest come first.
+pub fn claim(except: &Except, limit: i64, last: Strand) -> Result<Found> {
+    let _by_index = Settings::by_index();
+    let mut is_cut = false;
+    let entries = spi::write(
         include_str!("../../sql/queries/claim.sql"),
-        &[except.claimed.clone().into(), except.backends.clone().into(), limit.into(), transaction::horizon().into()],
+        &[
+            except.claimed.clone().into(),
+            except.backends.clone().into(),
+            limit.into(),
+            transaction::horizon().into(),
+            last.0.into(),
+            last.1.into(),
+        ],
         |row| {
+            is_cut |= row.required::<bool>("is_last_turn")?;
             Ok(Claimed {
-                id: row.required("id")?,
-                due_at: row.required("due_at")?,
+                key: Key::of(row)?,
                 captured_at: row.required("captured_at")?,
                 captured_us: row.required("captured_us")?,
                 whole: row.required("whole")?,
@@ -80,7 +120,8 @@ pub fn claim(except: &Except, limit: i64) -> Result<Vec<Claimed>> {
                     .unwrap_or(0),
             })
         },
-    )
+    )?;
+    Ok(Found { entries, is_cut })
 }
 
 /// When there will be something to claim.
@@ -93,6 +134,7 @@ pub struct Outlook {
 
 /// Looks ahead, past what is claimed.
 pub fn outlook(except: &Except) -> Result<Outlook> {
+    let _by_index = Settings::by_index();
     let found = spi::read(
         include_str!("../../sql/queries/outlook.sql"),
         &[except.claimed.clone().into(), except.backends.clone().into()],

@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::pg::transaction;
 
 use super::derivation::Derived;
-use super::spi;
+use super::entry::Key;
+use super::{settle, spi};
 
 /// Puts objects into the outbox that the application names itself.
 pub fn enqueue(payload: &[u8], objects: i16, backend_id: Option<i32>, grace: Interval) -> Result<()> {
@@ -20,8 +21,7 @@ pub fn enqueue(payload: &[u8], objects: i16, backend_id: Option<i32>, grace: Int
 
 /// An entry that holds objects to cancel; locked until the transaction ends.
 pub struct Cancellable {
-    pub due_at: TimestampWithTimeZone,
-    pub id: i64,
+    pub key: Key,
     pub captured_at: TimestampWithTimeZone,
     pub source_id: Option<i32>,
     pub backend_id: Option<i32>,
@@ -33,8 +33,7 @@ pub struct Cancellable {
 pub fn cancellable(locators: Vec<String>, source: Option<&str>) -> Result<Vec<Cancellable>> {
     spi::write(include_str!("../../sql/queries/entry_cancellable.sql"), &[locators.into(), source.into()], |row| {
         Ok(Cancellable {
-            due_at: row.required("due_at")?,
-            id: row.required("id")?,
+            key: Key::of(row)?,
             captured_at: row.required("captured_at")?,
             source_id: row.optional("source_id")?,
             backend_id: row.optional("backend_id")?,
@@ -46,16 +45,12 @@ pub fn cancellable(locators: Vec<String>, source: Option<&str>) -> Result<Vec<Ca
 
 /// Puts what is left of an entry in its place; `None` takes the entry out.
 pub fn shrink(entry: &Cancellable, rest: Option<(&[u8], i16)>) -> Result<()> {
-    match rest {
-        Some((payload, objects)) => spi::execute(
-            include_str!("../../sql/queries/entry_shrink.sql"),
-            &[entry.due_at.into(), entry.id.into(), payload.to_vec().into(), objects.into()],
-        ),
-        None => spi::execute(
-            include_str!("../../sql/queries/entry_remove.sql"),
-            &[vec![entry.due_at].into(), vec![entry.id].into()],
-        ),
-    }
+    let Some((payload, objects)) = rest else { return settle::remove_entries(&[entry.key]) };
+    let Key { strand: (source, backend), due_at, id } = entry.key;
+    spi::execute(
+        include_str!("../../sql/queries/entry_shrink.sql"),
+        &[source.into(), backend.into(), due_at.into(), id.into(), payload.to_vec().into(), objects.into()],
+    )
     .map(drop)
 }
 

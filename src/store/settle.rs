@@ -6,6 +6,7 @@ use pgrx::datum::TimestampWithTimeZone;
 use crate::error::Result;
 
 use super::derivation::Derived;
+use super::entry::Key;
 use super::spi;
 
 /// Objects of one entry with the same outcome.
@@ -57,9 +58,11 @@ pub struct Parked {
 }
 
 /// Takes entries out of the outbox.
-pub fn remove_entries(entries: &[(TimestampWithTimeZone, i64)]) -> Result<()> {
-    let (due, ids): (Vec<_>, Vec<_>) = entries.iter().copied().unzip();
-    spi::execute(include_str!("../../sql/queries/entry_remove.sql"), &[due.into(), ids.into()]).map(drop)
+pub fn remove_entries(entries: &[Key]) -> Result<()> {
+    let (sources, backends): (Vec<_>, Vec<_>) = entries.iter().map(|key| key.strand).unzip();
+    let (due, ids): (Vec<_>, Vec<_>) = entries.iter().map(|key| (key.due_at, key.id)).unzip();
+    let statement = include_str!("../../sql/queries/entry_remove.sql");
+    spi::execute(statement, &[sources.into(), backends.into(), due.into(), ids.into()]).map(drop)
 }
 
 /// Writes outcomes into history.

@@ -52,7 +52,7 @@ impl Claim {
         let (segment, damage) = match Segment::unpack(&entry.payload) {
             Ok(segment) => (segment, None),
             Err(error) => {
-                let locators = vec![format!("entry {}", entry.id)];
+                let locators = vec![format!("entry {}", entry.key.id)];
                 (Segment::of(locators), Some(error.to_string()))
             }
         };

@@ -31,8 +31,8 @@ use crate::domain::suspect::Suspects;
 use crate::guc;
 use crate::pg::{signals, transaction, utility};
 use crate::s3::io::{Io, Settings};
-use crate::store::purge;
 use crate::store::settle::{FORGOTTEN_AT_ONCE, forget_history};
+use crate::store::{entry, purge};
 
 use super::breaker::Breaker;
 use super::circuit::Circuits;
@@ -121,6 +121,8 @@ pub struct Drain {
     /// Failures of the guard in a row, and until when nothing is claimed because of them.
     doubts: u32,
     claim_limit: i64,
+    /// The one that was served last: the next claim begins behind it.
+    last_strand: entry::Strand,
     look_now: bool,
     /// Somebody wants the switches to be read.
     is_told: bool,
@@ -168,6 +170,7 @@ impl Drain {
             breaker: Breaker::default(),
             doubts: 0,
             claim_limit: FIRST_CLAIM,
+            last_strand: (0, 0),
             look_now: true,
             is_told: true,
             switches_at: Instant::now(),

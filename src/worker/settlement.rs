@@ -7,6 +7,7 @@ use crate::domain::backoff::Backoff;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::error::Result;
 use crate::s3::answer::now_us;
+use crate::store::entry::Key;
 use crate::store::purge::{self, Untold};
 use crate::store::settle::{self, Parked, Queued, Settled};
 
@@ -32,7 +33,7 @@ impl Group {
 /// What the settling transaction writes.
 #[derive(Default)]
 pub struct Rows {
-    entries: Vec<(pgrx::datum::TimestampWithTimeZone, i64)>,
+    entries: Vec<Key>,
     settled: Vec<Settled>,
     queued: Vec<Queued>,
     parked: Vec<Parked>,
@@ -43,7 +44,7 @@ impl Rows {
     /// The rows of one decided claim. `jitter` in 0..1 spreads retries; `postpone` is how long a backend's fault holds
     /// what it did not touch.
     pub fn add(&mut self, claim: &Claim, backoff: &Backoff, jitter: f64, postpone: Duration) {
-        self.entries.push((claim.entry.due_at, claim.entry.id));
+        self.entries.push(claim.entry.key);
         let attempts = u32::try_from(claim.entry.attempts).unwrap_or_default() + 1;
         let mut groups: BTreeMap<Group, Vec<usize>> = BTreeMap::new();
         for (index, fate) in claim.fates() {

@@ -4,6 +4,7 @@ mod breaker;
 mod derived;
 mod disturbed;
 mod documents;
+mod fair;
 mod guard;
 mod keys;
 mod owned;

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::guc;
 use crate::pg::{lock, transaction, utility, wait};
 use crate::store::armed::{self, State};
-use crate::store::entry::{self, Claimed, Except, Outlook};
+use crate::store::entry::{self, Claimed, Except, Outlook, Strand};
 use crate::store::{backend, location};
 
 use super::super::breaker::{Breaker, Tripped};
@@ -36,6 +36,8 @@ const LONGEST_HELD_BACK: Duration = Duration::from_secs(10);
 /// What one look finds.
 struct Found {
     entries: Vec<Claimed>,
+    /// There may be more of them.
+    is_cut: bool,
     /// Not looked at when there are no entries.
     namespace: Option<Namespace>,
     outlook: Option<Outlook>,
@@ -125,9 +127,10 @@ impl Drain {
     fn claim(&mut self, now: Instant) {
         let except = Except { claimed: self.claims.keys().copied().collect(), backends: self.left_out(now) };
         self.has_left_out = !except.backends.is_empty();
-        let limit = self.claim_limit;
+        let (limit, last) = (self.claim_limit, self.last_strand);
         let (limits, breaker) = (guc::breaker(), &mut self.breaker);
-        let found = transaction::run("storage_reaper: claim", SHORT, || find(&except, limit, limits.as_ref(), breaker));
+        let found =
+            transaction::run("storage_reaper: claim", SHORT, || find(&except, limit, last, limits.as_ref(), breaker));
         let found = match found {
             Ok(found) => found,
             Err(failure) => return self.be_quiet("could not claim", &failure, now),
@@ -143,16 +146,15 @@ impl Drain {
         if !found.entries.is_empty() {
             self.documents.claimed_at = Some(Instant::now());
         }
-        self.adapt(found.entries.len(), limit);
+        self.adapt(found.is_cut);
         self.take(found, now);
     }
 
     /// More entries at once while they are small, fewer when they are large.
-    fn adapt(&mut self, found: usize, limit: i64) {
-        let is_full = i64::try_from(found).is_ok_and(|found| found >= limit);
-        if is_full {
+    fn adapt(&mut self, is_cut: bool) {
+        if is_cut {
             self.look_now = true;
-            self.claim_limit = (limit * 2).min(MOST_ENTRIES);
+            self.claim_limit = (self.claim_limit * 2).min(MOST_ENTRIES);
         } else {
             self.claim_limit = FIRST_CLAIM;
         }
@@ -176,6 +178,7 @@ impl Drain {
             }
             let mut claim = Claim::new(entry, Arc::clone(&namespace));
             taken += claim.segment.locators.len();
+            self.last_strand = claim.entry.key.strand;
             let default = claim.entry.backend_id.map(BackendId);
             let is_prefix = claim.entry.derived.is_some_and(|derived| derived.is_prefix);
             let open: Vec<_> = claim.undecided().collect();
@@ -191,7 +194,7 @@ impl Drain {
                     }
                     Ok(prefix) if is_prefix => {
                         let backend = namespace.backend(prefix.backend).cloned().map(Arc::new);
-                        let place = (claim.entry.id, index);
+                        let place = (claim.entry.key.id, index);
                         match backend {
                             Some(backend) => self.line_up_prefix(place, backend, prefix, claim.entry.max_objects),
                             None => claim.decide(index, unresolved(Reason::NotOwned)),
@@ -206,12 +209,12 @@ impl Drain {
                     }
                     Ok(object) => {
                         *waiting.entry(object.backend).or_default() += 1;
-                        self.waiting.push_back(((claim.entry.id, index), object));
+                        self.waiting.push_back(((claim.entry.key.id, index), object));
                     }
                     Err(reason) => claim.decide(index, unresolved(reason)),
                 }
             }
-            self.claims.insert(claim.entry.id, claim);
+            self.claims.insert(claim.entry.key.id, claim);
         }
     }
 
@@ -250,23 +253,22 @@ fn gate() -> Result<Switched> {
     Ok(Switched { gate, held: switches.held, is_probe_wanted })
 }
 
-fn find(except: &Except, limit: i64, limits: Option<&Limits>, breaker: &mut Breaker) -> Result<Found> {
+fn find(except: &Except, limit: i64, last: Strand, limits: Option<&Limits>, breaker: &mut Breaker) -> Result<Found> {
     // A claim writes row locks, and so takes a transaction id: not for nothing.
     if !entry::is_anything_due(except)? {
         let outlook = Some(entry::outlook(except)?);
-        return Ok(Found { entries: Vec::new(), namespace: None, outlook, tripped: Vec::new() });
+        return Ok(Found { entries: Vec::new(), is_cut: false, namespace: None, outlook, tripped: Vec::new() });
     }
     let tripped = limits.map_or(Ok(Vec::new()), |limits| breaker.trip(limits))?;
-    let entries = entry::claim(except, limit)?;
-    let is_full = i64::try_from(entries.len()).is_ok_and(|found| found >= limit);
-    let outlook = if is_full {
+    let entry::Found { entries, is_cut } = entry::claim(except, limit, last)?;
+    let outlook = if is_cut {
         None
     } else {
         let mut beyond = Except { claimed: except.claimed.clone(), backends: except.backends.clone() };
-        beyond.claimed.extend(entries.iter().map(|entry| entry.id));
+        beyond.claimed.extend(entries.iter().map(|entry| entry.key.id));
         Some(entry::outlook(&beyond)?)
     };
-    Ok(Found { entries, namespace: Some(namespace()?.0), outlook, tripped })
+    Ok(Found { entries, is_cut, namespace: Some(namespace()?.0), outlook, tripped })
 }
 
 /// What is declared now.
