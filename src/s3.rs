@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod client;
+mod clock;
 mod credentials;
 pub mod document;
 pub mod fault;

@@ -21,6 +21,8 @@ CREATE TABLE storage_reaper.backend (
     takes_batches boolean,
     -- Whether deletions were seen to leave a marker there; NULL before the first.
     keeps_versions boolean,
+    -- By how many seconds its clock is ahead of this server's, where it refused what was signed by this one.
+    clock_ahead_s bigint,
     -- Below which prefix somebody wants it to be asked what it can do, and where and when that was wanted; NULL when it is done.
     probe_prefix text,
     probe_wanted text,

@@ -17,9 +17,10 @@ COMMENT ON VIEW storage_reaper.arming_state IS 'Private. Whether this database m
 
 CREATE VIEW storage_reaper.backends AS
 SELECT b.name, b.kind, b.endpoint, b.bucket, b.region, b.addressing, b.credentials, b.verify, b.honours_if_match, b.versions,
-       b.batch_size, b.rate_limit, b.takes_batches, b.keeps_versions, b.probed_at, b.probe_error, b.paused, b.held_since, b.held_reason
+       b.batch_size, b.rate_limit, b.takes_batches, b.keeps_versions,
+       pg_catalog.make_interval(secs => b.clock_ahead_s) AS clock_ahead, b.probed_at, b.probe_error, b.paused, b.held_since, b.held_reason
 FROM storage_reaper.backend b;
-COMMENT ON VIEW storage_reaper.backends IS 'Declared backends; held_reason says why nothing is sent to one, keeps_versions whether deletions free no bytes there, probe_error why it did not let a probe delete.';
+COMMENT ON VIEW storage_reaper.backends IS 'Declared backends; held_reason says why nothing is sent to one, keeps_versions whether deletions free no bytes there, clock_ahead by which other time than this server''s it is asked, probe_error why it did not let a probe delete.';
 
 CREATE VIEW storage_reaper.locations AS
 SELECT l.url_base, b.name AS backend, l.bucket, l.key_prefix

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use reqsign_aws_v4::Credential;
 use reqsign_core::Signer;
@@ -20,10 +20,11 @@ use crate::domain::verify::{Honour, Verify};
 use crate::domain::versions::Versions;
 
 use super::answer::{self, KeyAnswer, Look, Verdict};
+use super::clock::Clocks;
 use super::document::{self, Document};
 use super::fault::{Fault, FaultKind};
 use super::io::{Job, ReadJob, Settings};
-use super::request::Condition;
+use super::request::{Condition, DIGEST, Unsigned};
 use super::verify::{NO_VERSION, Probed};
 use super::versions::Removed;
 use super::{credentials, request, transport};
@@ -39,6 +40,7 @@ const LONGEST_LETTER: usize = "&quot;".len();
 type Signers = HashMap<BackendId, (Arc<Backend>, Signer<Credential>, Instant)>;
 
 /// The most bytes that an answer may have, and what is wrong when it has more.
+#[derive(Clone, Copy)]
 pub(super) struct Limit {
     bytes: usize,
     or_else: &'static str,
@@ -80,6 +82,9 @@ pub struct Client {
     http: reqwest::Client,
     pub(super) settings: Settings,
     signers: Mutex<Signers>,
+    clocks: Clocks,
+    /// Called with what is learned of a store's clock: by how many seconds it is ahead of ours.
+    tell_clock: Box<dyn Fn(BackendId, i64)>,
     pub(super) probed: Mutex<Probed>,
     /// Documents are looked at one after the other.
     reading: Semaphore,
@@ -103,9 +108,17 @@ impl Sent {
 
 impl Client {
     /// Makes the client; called on the I/O thread.
-    pub fn new(settings: Settings) -> Result<Self, String> {
+    pub fn new(settings: Settings, tell_clock: impl Fn(BackendId, i64) + 'static) -> Result<Self, String> {
         let http = transport::client(&settings)?;
-        Ok(Self { http, settings, signers: Mutex::default(), probed: Mutex::default(), reading: Semaphore::new(1) })
+        Ok(Self {
+            http,
+            settings,
+            signers: Mutex::default(),
+            clocks: Clocks::default(),
+            tell_clock: Box::new(tell_clock),
+            probed: Mutex::default(),
+            reading: Semaphore::new(1),
+        })
     }
 
     /// Sends a request, unless it is too late for it, and reads its answer. If a request for one key fails, it is found out
@@ -127,9 +140,8 @@ impl Client {
     }
 
     /// Sends a question: it has no body, and changes nothing, so that it is never too late for it.
-    pub(super) async fn ask(&self, backend: &Arc<Backend>, unsigned: request::Unsigned) -> Result<Exchanged, Fault> {
-        let signed = self.sign(backend, unsigned).await?;
-        self.exchange(signed, String::new(), Limit::of_one()).await
+    pub(super) async fn ask(&self, backend: &Arc<Backend>, unsigned: Unsigned) -> Result<Exchanged, Fault> {
+        self.exchange(backend, unsigned, Limit::of_one(), None).await
     }
 
     pub(super) async fn deliver(&self, job: &Job) -> Result<Sent, Fault> {
@@ -157,14 +169,8 @@ impl Client {
             let Removed { verdict, is_partial } = self.delete_versions(job, &unsigned).await?;
             return Ok(Sent { is_partial, ..Sent::only(verdict, learned) });
         }
-        let body = unsigned.body.clone();
-        let signed = self.sign(backend, unsigned).await?;
-        // Credentials may have come from a service far away.
-        if Instant::now() > *until {
-            return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
-        }
         let limit = Limit::of_request(request);
-        let Exchanged { status, headers, body, .. } = self.exchange(signed, body, limit).await?;
+        let Exchanged { status, headers, body, .. } = self.exchange(backend, unsigned, limit, Some(*until)).await?;
         let answers = self.explained(backend, request, answer::read(request, status, &headers, &body)).await?;
         Ok(Sent { answers, learned, is_partial: false })
     }
@@ -173,9 +179,8 @@ impl Client {
     pub async fn read(&self, job: &ReadJob) -> Result<Document, Fault> {
         let ReadJob { backend, object, etag, reading, limit, .. } = job;
         let unsigned = request::get(backend, &object.bucket, &object.key, etag.clone())?;
-        let signed = self.sign(backend, unsigned).await?;
         let limit = Limit { bytes: *limit, or_else: "it is larger than storage_reaper.document_size_limit" };
-        let answer = self.exchange(signed, String::new(), limit).await?;
+        let answer = self.exchange(backend, unsigned, limit, None).await?;
         if answer.status == 200 && !answer.has_end {
             return Err(Fault::new(FaultKind::Malformed, "the answer does not say where it ends"));
         }
@@ -193,16 +198,12 @@ impl Client {
     }
 
     /// Signs in the Authorization header, so that no URL is ever a credential.
-    pub(super) async fn sign(
-        &self,
-        backend: &Arc<Backend>,
-        unsigned: request::Unsigned,
-    ) -> Result<reqwest::Request, Fault> {
+    async fn sign(&self, backend: &Arc<Backend>, unsigned: Unsigned) -> Result<reqwest::Request, Fault> {
         let malformed = || Fault::refusal(FaultKind::Malformed, "the request could not be built");
         let mut head = http::Request::builder()
             .method(unsigned.method.clone())
             .uri(unsigned.url.as_str())
-            .header("x-amz-content-sha256", hex_sha256(unsigned.body.as_bytes()));
+            .header(DIGEST, hex_sha256(unsigned.body.as_bytes()));
         if let Some(digest) = &unsigned.content_md5 {
             head = head.header("content-md5", digest).header("content-type", "application/xml");
         }
@@ -230,7 +231,7 @@ impl Client {
         match signers.get(&backend.id) {
             Some((known, signer, _)) if known == backend => signer.clone(),
             _ => {
-                let signer = credentials::signer(backend, &self.settings, &self.http);
+                let signer = credentials::signer(backend, &self.settings, &self.http, self.clocks.of(backend.id));
                 signers.insert(backend.id, (Arc::clone(backend), signer.clone(), Instant::now()));
                 signer
             }
@@ -250,7 +251,42 @@ impl Client {
         self.signers.lock().await.clear();
     }
 
+    /// Signs a request and sends it, unless that is too late, and reads the answer; once more by the store's time, if the store
+    /// refused another one.
     pub(super) async fn exchange(
+        &self,
+        backend: &Arc<Backend>,
+        unsigned: Unsigned,
+        limit: Limit,
+        until: Option<Instant>,
+    ) -> Result<Exchanged, Fault> {
+        let answer = self.attempt(backend, unsigned.clone(), limit, until).await?;
+        match self.clocks.learn(backend.id, answer.status, &answer.headers, SystemTime::now()) {
+            Some(ahead) => {
+                (self.tell_clock)(backend.id, ahead);
+                self.attempt(backend, unsigned, limit, until).await
+            }
+            None => Ok(answer),
+        }
+    }
+
+    async fn attempt(
+        &self,
+        backend: &Arc<Backend>,
+        unsigned: Unsigned,
+        limit: Limit,
+        until: Option<Instant>,
+    ) -> Result<Exchanged, Fault> {
+        let body = unsigned.body.clone();
+        let signed = self.sign(backend, unsigned).await?;
+        // Credentials may have come from a service far away.
+        if until.is_some_and(|until| Instant::now() > until) {
+            return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
+        }
+        self.transmit(signed, body, limit).await
+    }
+
+    pub(super) async fn transmit(
         &self,
         mut request: reqwest::Request,
         body: String,

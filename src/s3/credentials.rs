@@ -1,6 +1,8 @@
 //! Finds credentials by name. They stay in memory here and go nowhere but into signatures.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use reqsign_aws_v4::{
     AssumeRoleCredentialProvider, AssumeRoleWithWebIdentityCredentialProvider, Credential, DefaultCredentialProvider,
@@ -13,15 +15,22 @@ use reqsign_http_send_reqwest::ReqwestHttpSend;
 use crate::domain::backend::Backend;
 use crate::domain::credentials::CredentialName;
 
+use super::clock::TimedSigner;
 use super::io::Settings;
 
-/// A signer for a backend; it keeps its credentials until shortly before they expire.
-pub fn signer(backend: &Backend, settings: &Settings, client: &reqwest::Client) -> Signer<Credential> {
+/// A signer for a backend, whose clock is so many seconds ahead of ours; it keeps its credentials until shortly before they
+/// expire.
+pub fn signer(
+    backend: &Backend,
+    settings: &Settings,
+    client: &reqwest::Client,
+    ahead: Arc<AtomicI64>,
+) -> Signer<Credential> {
     let context = Context::new()
         .with_file_read(TokioFileRead)
         .with_http_send(ReqwestHttpSend::new(client.clone()))
         .with_env(OsEnv);
-    let request_signer = RequestSigner::new("s3", &backend.region);
+    let request_signer = TimedSigner::new(&backend.region, ahead);
     match &backend.credentials {
         CredentialName::Environment => Signer::new(context, environment(), request_signer),
         CredentialName::Instance => {

@@ -128,6 +128,12 @@ pub enum Done {
         id: u64,
         result: Result<Found, Fault>,
     },
+    /// A store refused what was signed by another time than its own.
+    Timed {
+        backend: BackendId,
+        /// By how many seconds its clock is ahead of ours; what is sent from now on is signed by it.
+        ahead_s: i64,
+    },
     /// It was taken back before it was sent, or its turn came too late.
     Recalled {
         id: u64,
@@ -233,7 +239,8 @@ fn run(settings: Settings, mut incoming: UnboundedReceiver<Order>, report: impl 
     };
     let report: Report = Rc::new(report);
     let tasks = tokio::task::LocalSet::new();
-    let client = Client::new(settings).map(Rc::new);
+    let tell = Rc::clone(&report);
+    let client = Client::new(settings, move |backend, ahead_s| tell(Done::Timed { backend, ahead_s })).map(Rc::new);
     tasks.block_on(&runtime, async move {
         let turns = Rc::default();
         while let Some(order) = incoming.recv().await {

@@ -67,9 +67,8 @@ impl Client {
         backend: &Arc<Backend>,
         unsigned: Unsigned,
     ) -> Result<(Listing, HeaderMap), Unlisted> {
-        let signed = self.sign(backend, unsigned).await?;
-        let Exchanged { status, headers, body, .. } =
-            self.exchange(signed, String::new(), Limit::of_lines(LINES)).await?;
+        let limit = Limit::of_lines(LINES);
+        let Exchanged { status, headers, body, .. } = self.exchange(backend, unsigned, limit, None).await?;
         let refused = |status, error: &StoreError| Fault { is_refusal: true, ..fault(status, error, &headers, false) };
         let error = match (status, xml::parse(&body)) {
             (200, Ok(Xml::Listing(listing))) => return Ok((listing, headers)),

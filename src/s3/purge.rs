@@ -37,7 +37,7 @@ impl Client {
         let token = job.purge.secret.as_deref().map(|profile| token(profile, &self.settings)).transpose()?;
         for call in job.purge.calls(&job.urls) {
             let request = request(&job.purge, &call, token.as_ref())?;
-            let answer = self.exchange(request, call.body.unwrap_or_default(), Limit::of_one()).await;
+            let answer = self.transmit(request, call.body.unwrap_or_default(), Limit::of_one()).await;
             let answer = answer.map_err(|fault| Untold::of(fault.message.replace("the store", "the service")))?;
             let is_done = (200..300).contains(&answer.status) && job.purge.is_done(&answer.body);
             if !is_done {

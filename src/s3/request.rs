@@ -18,6 +18,8 @@ use crate::domain::versions::Mark;
 
 use super::fault::{Fault, FaultKind};
 
+/// The header with the SHA-256 of the body, which is part of what is signed.
+pub const DIGEST: &str = "x-amz-content-sha256";
 /// What signatures leave as it is in a query.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 

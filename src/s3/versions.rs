@@ -1,7 +1,6 @@
 //! Deleting an object with its versions, markers and unfinished uploads.
 
 use std::borrow::Cow;
-use std::time::Instant;
 
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
@@ -156,11 +155,9 @@ impl Client {
     }
 
     async fn delete_one(&self, job: &Job, unsigned: Unsigned) -> Result<Verdict, Fault> {
-        let signed = self.sign(&job.backend, unsigned).await?;
-        if Instant::now() > job.until {
-            return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
-        }
-        let Exchanged { status, headers, body, .. } = self.exchange(signed, String::new(), Limit::of_one()).await?;
+        let limit = Limit::of_one();
+        let Exchanged { status, headers, body, .. } =
+            self.exchange(&job.backend, unsigned, limit, Some(job.until)).await?;
         answer::single(status, &headers, &body)
     }
 

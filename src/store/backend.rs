@@ -181,6 +181,18 @@ pub fn set_ability(backend: &Backend, ability: Ability, is_so: bool) -> Result<b
         > 0)
 }
 
+/// Records by how many seconds a store's clock is ahead of ours. Returns its name if that was news.
+pub fn set_clock(id: BackendId, ahead_s: i64) -> Result<Option<String>> {
+    let statement = include_str!("../../sql/queries/backend_set_clock.sql");
+    let names = spi::write(statement, &[id.0.into(), ahead_s.into()], |row| row.required("name"))?;
+    Ok(names.into_iter().next())
+}
+
+/// Nothing is known of the clocks of stores.
+pub fn forget_clocks() -> Result<()> {
+    spi::execute(include_str!("../../sql/queries/backend_forget_clocks.sql"), &[]).map(drop)
+}
+
 /// Records why nothing is sent to a backend, or that it works again.
 pub fn set_held(id: BackendId, reason: Option<&str>) -> Result<()> {
     spi::execute(include_str!("../../sql/queries/backend_set_held.sql"), &[id.0.into(), reason.into()]).map(drop)

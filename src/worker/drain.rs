@@ -202,6 +202,7 @@ impl Drain {
                     self.give_back_sent();
                     std::mem::replace(&mut self.io, io).stop();
                     self.settings = settings;
+                    self.forget_clocks();
                 }
                 Err(error) => log!("storage_reaper: could not restart the I/O thread: {error}"),
             }

@@ -29,6 +29,7 @@ impl Drain {
                 Done::Listed { id, result } => self.prefix_answered(id, result, now),
                 Done::Probed { id, result } => self.store_answered(id, result, now),
                 Done::Purged { id, result } => self.cache_answered(id, result, now),
+                Done::Timed { backend, ahead_s } => self.timed(backend, ahead_s),
             }
         }
     }

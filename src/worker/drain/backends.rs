@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use crate::domain::backend::{Backend, BackendId};
 use crate::domain::batch::Request;
 use crate::domain::verify::Honour;
-use crate::pg::transaction;
+use crate::pg::{transaction, utility};
 use crate::s3::answer::{KeyAnswer, Verdict};
 use crate::s3::fault::{Fault, FaultKind};
 use crate::store::backend::{self, Ability};
@@ -144,6 +144,33 @@ impl Drain {
                 false
             }
         }
+    }
+
+    /// The clock of a store differs from ours, or does so no more.
+    pub(super) fn timed(&self, id: BackendId, ahead_s: i64) {
+        let written = transaction::run("storage_reaper: record a clock", SHORT, || backend::set_clock(id, ahead_s));
+        match written {
+            Ok(Some(name)) if ahead_s == 0 => {
+                log!("storage_reaper: the clock of backend \"{name}\" is this server's again")
+            }
+            Ok(Some(name)) => warning!(
+                "storage_reaper: the clock of this server is {} s {} that of backend \"{name}\", by which its requests are signed now",
+                ahead_s.unsigned_abs(),
+                if ahead_s > 0 { "behind" } else { "ahead of" },
+            ),
+            Ok(None) => {}
+            Err(failure) => log!("storage_reaper: could not record a backend's clock: {failure}"),
+        }
+    }
+
+    /// What is known of clocks ends with the thread that found it out.
+    pub(super) fn forget_clocks(&self) {
+        let written =
+            transaction::run("storage_reaper: forget clocks", SHORT, || match utility::extension_is_installed() {
+                true => backend::forget_clocks(),
+                false => Ok(()),
+            });
+        drop(written.inspect_err(|failure| log!("storage_reaper: could not forget clocks: {failure}")));
     }
 
     /// Says whether that was written down.

@@ -11,7 +11,7 @@ use crate::domain::object::Object;
 use crate::domain::resolve::{Namespace, Prints, prints};
 use crate::guc;
 use crate::pg::{lock, shared, transaction, utility};
-use crate::store::flight;
+use crate::store::{backend, flight};
 
 use super::super::guard::{Candidate, Origin, Parent};
 use super::look::namespace;
@@ -297,7 +297,7 @@ impl Drain {
         }
     }
 
-    /// Ends what another leader left behind, once; forgets what no writer needs any more, and says what is left.
+    /// Ends what another leader left behind, once, clocks too; forgets what no writer needs any more, and says what is left.
     pub(super) fn tidy_flights(&mut self, now: Instant) {
         let is_time =
             if self.has_adopted { self.forget_at.is_some_and(|at| at <= now) } else { self.is_time_to_look(now) };
@@ -311,6 +311,7 @@ impl Drain {
             }
             if !has_adopted {
                 flight::adopt(linger)?;
+                backend::forget_clocks()?;
             }
             flight::forget().map(Some)
         });
