@@ -34,8 +34,9 @@ impl Limits {
     pub fn of(backend: &Backend, keys: usize) -> Self {
         // No request takes more than a second's worth of what may go in a second.
         let own = backend.batch_size.into_iter().chain(backend.rate_limit).min();
-        let most = own.and_then(|own| usize::try_from(own).ok()).unwrap_or(1000);
-        Self { batch_size: keys.min(most).clamp(1, 1000), has_batches: backend.sends_batches() }
+        let own = own.and_then(|own| usize::try_from(own).ok()).unwrap_or(usize::MAX);
+        let most = backend.kind.profile().batch_size;
+        Self { batch_size: keys.min(own).clamp(1, most), has_batches: backend.sends_batches() }
     }
 }
 

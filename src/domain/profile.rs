@@ -45,6 +45,8 @@ pub struct Profile {
     pub region: &'static str,
     /// Whether one request may name many keys.
     pub takes_batches: bool,
+    /// How many at most. All who document it say 1000, as Amazon does; more than a store takes shows by its refusal.
+    pub batch_size: usize,
     /// Whether buckets are addressed as hosts where that can work.
     pub has_virtual_hosts: bool,
     /// Whether two spellings of a key are one object: keys are kept in NFC. Everybody else compares bytes.
@@ -56,6 +58,7 @@ pub struct Profile {
     pub reads_plus_as_blank: bool,
     /// Whether buckets keep versions unless they are told otherwise.
     pub keeps_versions: bool,
+    // Whether a deletion may depend on a version is nothing to believe: it is probed before it counts.
 }
 
 /// A store of which nothing is known but that it speaks S3.
@@ -64,6 +67,7 @@ const GENERIC: Profile = Profile {
     name: "generic",
     region: "us-east-1",
     takes_batches: true,
+    batch_size: 1000,
     has_virtual_hosts: false,
     composes_keys: false,
     may_keep_files: true,

@@ -57,6 +57,21 @@ impl Contents<'_> {
         Ok(versions)
     }
 
+    /// Begins an upload in parts and leaves it so; false where the server refuses.
+    pub fn begin_upload(&self, key: &str) -> Result<bool> {
+        let url = self.bucket.create_multipart_upload(Some(&self.credentials), key).sign(SIGNED_FOR);
+        Ok(self.store.agent.post(url.as_str()).send_empty()?.status().is_success())
+    }
+
+    /// Keys of unfinished uploads, sorted; none where the server lists none.
+    pub fn uploads(&self) -> Result<Option<Vec<String>>> {
+        let Some(answer) = self.ask("uploads")? else { return Ok(None) };
+        let parts = answer.split("<Upload>").skip(1).filter_map(|part| part.split_once("<Key>")?.1.split_once('<'));
+        let mut keys: Vec<String> = parts.map(|(key, _)| key.to_owned()).collect();
+        keys.sort();
+        Ok(Some(keys))
+    }
+
     /// Stores an object whose version nobody may delete until then.
     pub fn put_locked(&self, key: &str, until: &str) -> Result<()> {
         let headers = [("x-amz-object-lock-mode", "COMPLIANCE"), ("x-amz-object-lock-retain-until-date", until)];

@@ -1,4 +1,4 @@
-//! Buckets that keep versions: what is deleted is only hidden, and history says so.
+//! Buckets that keep versions: what is deleted is only hidden, and history says so; or its versions go, too.
 
 use anyhow::{Result, ensure};
 use storage_reaper_tests::scenario::{Reaper, unique};
@@ -58,5 +58,69 @@ fn a_locked_version_is_lost_or_asked_for_again_and_again() -> Result<()> {
     assert_eq!(reaper.outcomes()?, keys.map(|key| format!("{key}|delete_marker")));
     let expected: Vec<Version> = keys.into_iter().flat_map(|key| [version(key, false), version(key, true)]).collect();
     assert_eq!(reaper.store()?.bucket(&name)?.versions()?, expected);
+    Ok(())
+}
+
+#[test]
+fn versions_are_left_or_those_of_another_key_go() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    reaper.db.run("SELECT storage_reaper.alter_backend('media', versions => 'all')")?;
+    reaper.images()?;
+    let has_versions = reaper.bucket()?.keep_versions()?;
+    ensure!(has_versions || Program::chosen()? != Program::Moto, "moto has forgotten about versions");
+    // What only begins with the key is another object.
+    let (doomed, others) = (["a.png", "b/c d+e.png"], ["a.png.bak", "a.pn", "b/c d+e.png2"]);
+    for _ in 0..3 {
+        reaper.bucket()?.put_all(&doomed)?;
+        reaper.bucket()?.put_all(&others)?;
+    }
+    let keys = [&doomed[..], &others].concat();
+    for key in &keys {
+        reaper.bucket()?.begin_upload(key)?;
+    }
+    let begun = reaper.bucket()?.uploads()?.unwrap_or_default();
+    reaper.db.client().execute("INSERT INTO image (url) SELECT unnest($1::text[])", &[&doomed.as_slice()])?;
+    reaper.arm()?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until_drained()?;
+    let mut left = others.map(str::to_owned).to_vec();
+    left.sort();
+    assert_eq!(reaper.objects()?, left);
+    assert_eq!(reaper.tally()?, ["deleted|2"]);
+    if has_versions {
+        let expected: Vec<Version> = left.iter().flat_map(|key| std::iter::repeat_n(version(key, false), 3)).collect();
+        assert_eq!(reaper.bucket()?.versions()?, expected);
+        ensure!(!begun.is_empty(), "a server with versions lists no uploads");
+    }
+    let unfinished: Vec<String> = begun.into_iter().filter(|key| left.contains(key)).collect();
+    assert_eq!(reaper.bucket()?.uploads()?.unwrap_or_default(), unfinished);
+    Ok(())
+}
+
+/// The store's dates are in seconds.
+fn turn_of_the_clock(reaper: &mut Reaper) -> Result<()> {
+    let then = reaper.db.row("SELECT clock_timestamp() + interval '2 seconds'")?;
+    reaper.until("the clock has moved on", &format!("SELECT clock_timestamp() > '{then}'"))
+}
+
+#[test]
+fn a_version_that_came_after_the_row_went_goes_too() -> Result<()> {
+    let mut reaper = Reaper::new()?;
+    if !reaper.bucket()?.keep_versions()? {
+        ensure!(Program::chosen()? != Program::Moto, "moto has forgotten about versions");
+        return Ok(());
+    }
+    reaper.db.run("SELECT storage_reaper.alter_backend('media', versions => 'captured')")?;
+    reaper.images()?;
+    reaper.add_images(&["a.png", "b.png"])?;
+    reaper.bucket()?.put("a.png")?;
+    turn_of_the_clock(&mut reaper)?;
+    reaper.db.run("DELETE FROM image")?;
+    turn_of_the_clock(&mut reaper)?;
+    reaper.bucket()?.put("a.png")?;
+    reaper.arm()?;
+    reaper.until_drained()?;
+    assert_eq!(reaper.objects()?, ["a.png"]);
+    assert_eq!(reaper.bucket()?.versions()?, [version("a.png", false)]);
     Ok(())
 }
