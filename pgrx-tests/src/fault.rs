@@ -88,6 +88,8 @@ struct State {
     violations: Vec<String>,
     /// Under which hosts requests may come, beside its address.
     hosts: Vec<String>,
+    /// How long a healthy answer takes for each key that it is about.
+    per_key: Duration,
     /// It is no store, and anything may be asked of it.
     is_other: bool,
     held: bool,
@@ -145,6 +147,11 @@ impl FaultServer {
     /// Plays no answers to requests by what they hold any more.
     pub fn answer_no_more_naming(&self) {
         self.shared.state().of_text.clear();
+    }
+
+    /// Healthy answers take so long for each key that they are about.
+    pub fn take_its_time(&self, per_key: Duration) {
+        self.shared.state().per_key = per_key;
     }
 
     /// It plays another service than a store: requests are neither signed nor about objects.
@@ -238,7 +245,9 @@ impl Shared {
         let about_it = state.of_bucket.get_mut(&bucket).and_then(VecDeque::pop_front);
         let about_it = about_it.or_else(|| state.always_of_bucket.get(&bucket).cloned());
         let scripted = naming.or(about_it).or_else(|| state.next.pop_front()).or_else(|| state.always.clone());
-        let answer = scripted.unwrap_or_else(|| Answer::healthy(&request));
+        let keys = u32::try_from(request.deleted().len()).unwrap_or(u32::MAX);
+        let slowly = state.per_key * keys;
+        let answer = scripted.unwrap_or_else(|| Answer::healthy(&request).after(slowly));
         if answer.does_it {
             for key in request.deleted() {
                 state.objects.remove(&(bucket.clone(), key));

@@ -93,7 +93,7 @@ pub(super) fn single(status: u16, headers: &HeaderMap, body: &[u8]) -> Result<Ve
     let done = if is_marked { Verdict::Marked } else { Verdict::Deleted };
     match (status, xml::parse(body)) {
         // Some stores answer 200 with an error inside.
-        (200..=299, Ok(Xml::Error(error))) => Err(Fault { is_refusal: false, ..fault(503, &error, headers, false) }),
+        (200..=299, Ok(Xml::Error(error))) => Err(Fault { is_refusal: false, ..fault(500, &error, headers, false) }),
         (204, _) => Ok(done),
         (200, _) if body.trim_ascii().is_empty() => Ok(done),
         (404, Ok(Xml::Error(error))) if is_absent(&error.code) => Ok(Verdict::Absent),
@@ -110,7 +110,7 @@ fn batch(request: &Request, status: u16, headers: &HeaderMap, body: &[u8]) -> Re
     let (deleted, errors) = match (status, xml::parse(body)) {
         (200, Ok(Xml::DeleteResult { deleted, errors })) => (deleted, errors),
         // It may have begun.
-        (200, Ok(Xml::Error(error))) => return Err(Fault { is_refusal: false, ..fault(503, &error, headers, true) }),
+        (200, Ok(Xml::Error(error))) => return Err(Fault { is_refusal: false, ..fault(500, &error, headers, true) }),
         (200, _) => return Err(Fault::new(FaultKind::Malformed, "the answer is not a complete DeleteResult")),
         (status, Ok(Xml::Error(error))) => return Err(fault(status, &error, headers, true)),
         (status, _) => return Err(fault(status, &StoreError::default(), headers, true)),
@@ -130,7 +130,7 @@ fn batch(request: &Request, status: u16, headers: &HeaderMap, body: &[u8]) -> Re
         return Err(match errors.get("") {
             Some(KeyError { code, message, .. }) => {
                 let error = StoreError { code: code.clone(), message: message.clone(), ..StoreError::default() };
-                Fault { is_refusal: false, ..fault(503, &error, headers, true) }
+                Fault { is_refusal: false, ..fault(500, &error, headers, true) }
             }
             None => Fault::new(FaultKind::BatchSilent, "the answer to a batch named none of its keys"),
         });
@@ -225,7 +225,7 @@ mod tests {
             assert_eq!(kind(&many(&["a", "b"]), 200, body), FaultKind::Malformed, "{body}");
         }
         assert_eq!(kind(&many(&["a", "b"]), 200, &error("SlowDown")), FaultKind::Throttled);
-        assert_eq!(kind(&one(), 200, &error("InternalError")), FaultKind::Throttled);
+        assert_eq!(kind(&one(), 200, &error("InternalError")), FaultKind::Transient);
         assert_eq!(kind(&many(&["a", "b"]), 200, "<DeleteResult/>"), FaultKind::BatchSilent);
     }
 

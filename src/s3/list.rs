@@ -72,7 +72,7 @@ impl Client {
         let refused = |status, error: &StoreError| Fault { is_refusal: true, ..fault(status, error, &headers, false) };
         let error = match (status, xml::parse(&body)) {
             (200, Ok(Xml::Listing(listing))) => return Ok((listing, headers)),
-            (200, Ok(Xml::Error(error))) => return Err(refused(503, &error).into()),
+            (200, Ok(Xml::Error(error))) => return Err(refused(500, &error).into()),
             (200, _) => {
                 return Err(Fault::refusal(FaultKind::Malformed, "the answer is not a complete listing").into());
             }

@@ -284,25 +284,38 @@ fn a_listing_that_fails_empties_the_wrong_prefix_or_holds_everything() -> Result
     derive(&mut reaper, "'hls/{key}/'")?;
     reaper.arm()?;
     let listing = |keys: &str| Answer::of(200, format!("<ListBucketResult>{keys}</ListBucketResult>"));
+    let page = |key: &str, next: &str| {
+        let more = format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{next}</NextContinuationToken>");
+        listing(&format!("<Contents><Key>hls/{key}/{next}</Key></Contents>{more}"))
+    };
     for (key, answer) in [
         ("foreign", listing("<Contents><Key>hls/other/1.ts</Key></Contents>")),
         ("cut", Answer::of(200, "<ListBucketResult><Contents><Key>hls/cut/1")),
         ("denied", Answer::error(403, "AccessDenied")),
         ("endless", listing("<IsTruncated>true</IsTruncated>")),
         ("noise", Answer::of(200, "<html></html>")),
+        ("nothing", Answer::of(200, "")),
+        ("mistaken", Answer::error(200, "InternalError")),
+        ("circle", page("circle", "round")),
     ] {
         server.answer_naming(&format!("hls%2F{key}"), answer);
     }
-    let keys = ["foreign", "cut", "denied", "endless", "noise", "whole"];
+    // The seventh page cannot be had.
+    for number in 1..6 {
+        server.answer_naming(&format!("token=p{number}&"), page("paged", &format!("p{}", number + 1)));
+    }
+    server.answer_naming("token=p6&", Answer::error(500, "InternalError"));
+    server.answer_naming("hls%2Fpaged", page("paged", "p1"));
+    let keys = ["foreign", "cut", "denied", "endless", "noise", "nothing", "mistaken", "circle", "paged", "whole"];
     server.put("bucket", &keys);
-    server.put("bucket", &["hls/other/1.ts", "hls/cut/1", "hls/whole/1"]);
+    server.put("bucket", &["hls/circle/round", "hls/other/1.ts", "hls/cut/1", "hls/paged/p1", "hls/whole/1"]);
     server.answer_naming("hls%2Fwhole", listing("<Contents><Key>hls/whole/1</Key></Contents>"));
     reaper.add_images(&keys)?;
     reaper.db.run("DELETE FROM image")?;
     reaper.until("all are settled", "SELECT count(*) = 0 FROM storage_reaper.entry")?;
-    assert_eq!(server.survivors("bucket"), ["hls/cut/1", "hls/other/1.ts"]);
+    assert_eq!(server.survivors("bucket"), ["hls/circle/round", "hls/cut/1", "hls/other/1.ts", "hls/paged/p1"]);
     let parked = "SELECT reason, count(*) FROM storage_reaper.parked GROUP BY reason ORDER BY reason";
-    assert_eq!(reaper.db.rows(parked)?, ["access_denied|1", "attempts_exhausted|4"]);
+    assert_eq!(reaper.db.rows(parked)?, ["access_denied|1", "attempts_exhausted|8"]);
     let asked = |request: &Request| request.method == "GET" && request.target.contains("list-type=2");
     ensure!(server.requests().iter().filter(|request| asked(request)).count() >= keys.len());
     Ok(())
