@@ -148,6 +148,8 @@ SELECT a.state, a.paused, p.preloaded, w.pid AS worker_pid, w.kind AS worker_kin
        (SELECT coalesce(pg_catalog.sum(e.objects), 0)::bigint FROM storage_reaper.entry e) AS queue_objects,
        (SELECT pg_catalog.min(e.due_at) FROM storage_reaper.entry e WHERE e.due_at <= pg_catalog.clock_timestamp()) AS oldest_due,
        (SELECT pg_catalog.count(*) FROM storage_reaper.parked_object o) AS parked,
+       (SELECT pg_catalog.jsonb_object_agg(o.reason, o.objects)
+        FROM (SELECT p.reason, pg_catalog.count(*) AS objects FROM storage_reaper.parked_object p GROUP BY p.reason) o) AS parked_reasons,
        (SELECT pg_catalog.count(*) FROM storage_reaper.backend b WHERE b.held_since IS NOT NULL) AS backends_held,
        (SELECT pg_catalog.count(*) FROM storage_reaper.source s WHERE s.held_since IS NOT NULL) AS sources_held,
        (SELECT pg_catalog.count(*) FROM storage_reaper.source s WHERE s.fault IS NOT NULL AND s.detached_at IS NULL) AS sources_faulty

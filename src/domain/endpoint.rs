@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::url::split_http;
+use super::vendor;
 
 pub use bucket::check_bucket_name;
 
@@ -77,6 +78,9 @@ pub enum EndpointError {
     /// The bucket would be named twice.
     #[error("the endpoint already contains the bucket; leave the bucket out of the endpoint")]
     CarriesBucket,
+    /// Requests would reach the store's other API, and another bucket by it.
+    #[error("the address of the bucket at this endpoint is that of another API")]
+    IsOfApi,
 }
 
 impl Endpoint {
@@ -106,6 +110,9 @@ impl Endpoint {
         let in_path = self.path.rsplit('/').next() == Some(bucket) && !bucket.is_empty();
         if in_path || bucket::is_in_host(&self.host, bucket) {
             return Err(EndpointError::CarriesBucket);
+        }
+        if vendor::is_of_api(&self.host, &format!("{}/{bucket}/", self.path)) {
+            return Err(EndpointError::IsOfApi);
         }
         Ok(())
     }

@@ -172,13 +172,18 @@ fn blank(text: &str) -> Cow<'_, str> {
 }
 
 /// What counts for nothing at the ends of a text: a byte order mark comes with some files that tables are filled from.
-fn is_blank(letter: char) -> bool {
+pub(super) fn is_blank(letter: char) -> bool {
     letter.is_whitespace() || letter == '\u{feff}'
+}
+
+/// Without what counts for nothing at the ends.
+pub(super) fn trimmed(raw: &str) -> &str {
+    raw.trim_matches(|letter: char| is_blank(letter) || letter.is_control())
 }
 
 /// Without what URL parsers drop, and with the slashes that they make.
 pub(super) fn plain(raw: &str) -> Cow<'_, str> {
-    let text = raw.trim_matches(|letter: char| is_blank(letter) || letter.is_control());
+    let text = trimmed(raw);
     if text.contains(|letter: char| letter.is_control() || letter == '\\') {
         let kept = text.chars().filter(|letter| !letter.is_control());
         return Cow::Owned(kept.map(|letter| if letter == '\\' { '/' } else { letter }).collect());

@@ -252,6 +252,10 @@ fn object(namespace: &Namespace, backend: &Backend, bucket: &str, key: String) -
         // The store may take it for an object of another bucket.
         return Err(Reason::UnaddressableKey);
     }
+    if backend.kind.profile().may_keep_files && fold::is_place(&fold::path(&key)) {
+        // `http:/h/../x` is another file than the URL that it looks like: no index finds the rows that name it so.
+        return Err(Reason::AmbiguousUrl);
+    }
     if !namespace.has(backend, bucket, &key) {
         return Err(Reason::NotOwned);
     }

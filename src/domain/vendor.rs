@@ -99,7 +99,10 @@ pub fn read(host: &str) -> Option<Host> {
     }
     match host {
         "storage.cloud.google.com" | "commondatastorage.googleapis.com" => return Host::new(Vendor::Gcs, "", ""),
-        "storage.googleapis.com" | "storage.mtls.googleapis.com" => {
+        "storage.googleapis.com"
+        | "storage.mtls.googleapis.com"
+        | "storage-download.googleapis.com"
+        | "content-storage.googleapis.com" => {
             return Host::new(Vendor::Gcs, "", "").map(|host| Host { apis: GOOGLES_API, ..host });
         }
         "www.googleapis.com" => {
@@ -142,6 +145,13 @@ pub fn read(host: &str) -> Option<Host> {
         return service_and_region(left).and_then(|bucket| Host::new(Vendor::Wasabi, "", bucket));
     }
     None
+}
+
+/// Whether a path at the host, which ends with a slash, is part of an API's, or an API's is part of it: what follows it is read in
+/// another way than below a bucket.
+pub fn is_of_api(host: &str, path: &str) -> bool {
+    let is_of = |api: &&str| api.starts_with(path) || path.starts_with(*api);
+    read(host).is_some_and(|host| host.apis.iter().any(is_of))
 }
 
 /// The region that a host in lower case names, if it is a vendor's and names one.
@@ -253,6 +263,19 @@ mod tests {
     fn bucket_and_key(host: &str, path: &str) -> Option<(String, String)> {
         let host = read(host)?;
         host.split(path).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))
+    }
+
+    #[test]
+    fn a_bucket_or_base_is_part_of_another_api() {
+        for path in ["/", "/storage/", "/download/", "/storage/v1/b/g/o/"] {
+            assert!(is_of_api("storage.googleapis.com", path), "{path}");
+        }
+        assert!(is_of_api("firebasestorage.googleapis.com", "/v0/b/g/o/"));
+        for (host, path) in
+            [("storage.googleapis.com", "/media/"), ("storage.googleapis.com", "/storage2/"), ("cdn.example.com", "/")]
+        {
+            assert!(!is_of_api(host, path), "{host}{path}");
+        }
     }
 
     #[test]

@@ -135,8 +135,8 @@ impl Client {
     /// Whether the store has an answer about a key that cannot be there.
     pub(super) async fn answers_others(&self, backend: &Arc<Backend>, request: &Request) -> bool {
         let Ok(probe) = request::probe(backend, request, fastrand::u128(..), None) else { return false };
-        // A refusal may be everybody's.
-        self.ask(backend, request::head(&probe)).await.is_ok_and(|answer| matches!(answer.status, 200 | 404))
+        // A refusal may be everybody's, and something in front of the store may find everything.
+        self.ask(backend, request::head(&probe)).await.is_ok_and(|answer| answer.status == 404)
     }
 
     /// Sends a question: it has no body, and changes nothing, so that it is never too late for it.

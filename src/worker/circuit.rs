@@ -20,8 +20,10 @@ struct Open {
     reason: String,
     /// People are told, and may let it go.
     is_held: bool,
-    /// The database knows that, so that people can see it.
-    is_written: bool,
+    /// The database shows that it is held.
+    is_shown: bool,
+    /// The reason that it shows.
+    told: Option<String>,
 }
 
 /// What follows from a fault.
@@ -54,9 +56,10 @@ impl Circuits {
         let wait = if needs_person { wait } else { wait.mul_f64(jitter) };
         let wait = wait.max(fault.retry_after.unwrap_or_default());
         let is_held = needs_person || faults + 1 >= MOST_RESTS || before.is_some_and(|open| open.is_held);
-        let is_known = before.is_some_and(|open| open.is_held && open.is_written && open.reason == fault.message);
-        let (is_news, is_written) = (is_held && !is_known, before.is_some_and(|open| open.is_written));
-        let open = Open { until: now + wait, faults: faults + 1, reason: fault.message.clone(), is_held, is_written };
+        let (is_shown, told) = before.map_or((false, None), |open| (open.is_shown, open.told.clone()));
+        let is_news = is_held && told.as_ref() != Some(&fault.message);
+        let open =
+            Open { until: now + wait, faults: faults + 1, reason: fault.message.clone(), is_held, is_shown, told };
         self.open.insert(backend, open);
         Opened { counts: true, is_news }
     }
@@ -64,7 +67,8 @@ impl Circuits {
     /// The database knows that it is held, and why.
     pub fn written(&mut self, backend: BackendId) {
         if let Some(open) = self.open.get_mut(&backend) {
-            open.is_written = true;
+            open.is_shown = true;
+            open.told = Some(open.reason.clone());
         }
     }
 
@@ -112,10 +116,11 @@ impl Circuits {
 
     /// Closes every circuit whose backend is not held any more, and tries one that was held before this process began.
     pub fn keep(&mut self, held: &[i32], now: Instant) {
-        self.open.retain(|backend, open| !(open.is_held && open.is_written) || held.contains(&backend.0));
+        self.open.retain(|backend, open| !(open.is_held && open.is_shown) || held.contains(&backend.0));
         for &backend in held {
-            let on_trial = || Open { until: now, faults: 0, reason: String::new(), is_held: true, is_written: true };
-            self.open.entry(BackendId(backend)).or_insert_with(on_trial);
+            let (reason, told) = (String::new(), None);
+            let on_trial = Open { until: now, faults: 0, reason, is_held: true, is_shown: true, told };
+            self.open.entry(BackendId(backend)).or_insert(on_trial).is_shown = true;
         }
     }
 
@@ -150,6 +155,21 @@ mod tests {
         assert!(circuits.succeed(backend, later) && !circuits.succeed(backend, later));
         circuits.keep(&[1], later);
         assert!(circuits.is_probing(backend) && circuits.succeed(backend, later), "held when the process began");
+    }
+
+    #[test]
+    fn another_reason_is_not_told_or_a_hold_that_is_shown_cannot_be_let_go() {
+        let (mut circuits, mut now) = (Circuits::default(), Instant::now());
+        let (backend, other) = (BackendId(1), Fault::new(FaultKind::Clock, "other"));
+        circuits.fail(backend, &Fault::new(FaultKind::Auth, "down"), 0.5, now);
+        circuits.written(backend);
+        for _ in 0..2 {
+            now = circuits.blocked_until(backend, now).unwrap();
+            assert!(circuits.fail(backend, &other, 0.5, now).is_news, "it could not be written down");
+            circuits.keep(&[1], now);
+        }
+        circuits.keep(&[], now);
+        assert!(!circuits.is_probing(backend), "somebody let it go");
     }
 
     #[test]

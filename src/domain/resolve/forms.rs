@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Namespace, resolve};
 use crate::domain::backend::BackendId;
-use crate::domain::fold::{self, Head, fingerprint, plain};
+use crate::domain::fold::{self, Head, fingerprint, plain, trimmed};
 use crate::domain::object::{Object, has_steps};
 use crate::domain::outcome::Reason;
 
@@ -36,7 +36,8 @@ pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
     if namespace.may_keep_files(object.backend) {
         let path = fold::path(&object.key);
         // A key with two slashes in front reads like a host.
-        let behind_blanks = path.trim_start_matches(|letter: char| letter == '/' || letter.is_whitespace());
+        let is_nothing = |letter: char| letter == '/' || fold::is_blank(letter) || letter.is_control();
+        let behind_blanks = path.trim_start_matches(is_nothing);
         placed.push(fingerprint(&format!("//{path}")));
         if behind_blanks != path {
             placed.push(fingerprint(&format!("//{behind_blanks}")));
@@ -113,7 +114,7 @@ pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backe
     };
     match resolve(raw, namespace, default_backend) {
         Ok(named) if namespace.are_same(&named, object) => true,
-        Ok(_) => is_there() || is_read_otherwise(raw, object) && is_its_place(),
+        Ok(_) => is_there() || is_read_otherwise(raw, object, namespace) && is_its_place(),
         // A key that ends with a slash, or is blank, looks like none.
         Err(Reason::EmptyKey) => object.key.ends_with('/') || object.key.trim().is_empty(),
         Err(Reason::NotOwned) => is_its_place(),
@@ -121,14 +122,37 @@ pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backe
     }
 }
 
+/// More marks than that may be read in too many ways to look at each.
+const MOST_MARKS: usize = 16;
+
+/// Whether a text that names no place may have been written for the object: without what counts for nothing around it, cut at what
+/// looks like a query, as a path from the root, and any of these after another.
+fn may_be_read_as(raw: &str, object: &Object, namespace: &Namespace) -> bool {
+    if raw.matches(['?', '#']).count() > MOST_MARKS {
+        return true;
+    }
+    let mut readings = vec![raw.to_owned(), plain(raw).into_owned()];
+    let mut seen = 0;
+    while let Some(text) = readings.get(seen).cloned() {
+        seen += 1;
+        let cuts = text.match_indices(['?', '#']).map(|(place, _)| text[..place].to_owned());
+        let from_root = text.strip_prefix('/').map(|rest| [rest.to_owned(), fold::path(rest)]);
+        for shorter in cuts.chain(from_root.into_iter().flatten()).chain([trimmed(&text).to_owned()]) {
+            if !readings.contains(&shorter) {
+                readings.push(shorter);
+            }
+        }
+    }
+    let there = |key| Object { key, ..object.clone() };
+    readings.into_iter().any(|key| namespace.are_same(&there(key), object))
+}
+
 /// Whether somebody may read the text otherwise than it is written: with what is around it cut off, without a query, as a path
 /// from the root, as a URL although it has no scheme, or as a URL as it is understood loosely.
-fn is_read_otherwise(raw: &str, object: &Object) -> bool {
-    // A key that has these itself is not what is left of another one.
+fn is_read_otherwise(raw: &str, object: &Object, namespace: &Namespace) -> bool {
     let has_query = |text: &str| text.contains(['?', '#']);
-    let is_odd = |text: &str| plain(text) != text || has_query(text) || text.starts_with('/');
     if !fold::is_place(raw) {
-        return is_odd(raw) && !is_odd(&object.key);
+        return may_be_read_as(raw, object, namespace);
     }
     let is_cut = plain(raw) != raw || has_query(raw) && !has_query(&object.key) || raw.starts_with('/');
     let is_read_loosely =

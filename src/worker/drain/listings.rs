@@ -128,8 +128,7 @@ impl Drain {
             Err(fault) => {
                 let answered_at = self.lane(asked.backend.id).answered_at;
                 let answers = answered_at.is_some_and(|at| at >= asked.asked_at);
-                let may_be_everybodys = fault.kind.response() == Response::Hold
-                    || matches!(fault.kind, FaultKind::Timeout | FaultKind::Transient);
+                let may_be_everybodys = fault.kind.response() == Response::Hold || fault.kind.may_be_everybodys();
                 if answers || fault.is_alone || !may_be_everybodys {
                     return self.decide(asked.place, Fate::Failed(fault.message));
                 }

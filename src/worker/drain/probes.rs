@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 
 use crate::domain::backend::Backend;
 use crate::domain::probe::Found;
-use crate::pg::transaction;
+use crate::pg::{transaction, utility};
 use crate::s3::fault::{Fault, Response};
 use crate::s3::io::ProbeJob;
 use crate::store::probe::{self, Wanted};
@@ -99,11 +99,13 @@ impl Drain {
                 Err(fault) => Found { refusal: Some(fault.message.clone()), ..Found::default() },
             };
             let wanted = answered.wanted.clone();
-            let written =
-                transaction::run("storage_reaper: record a probe", SHORT, move || probe::record(&wanted, &found));
+            let written = transaction::run("storage_reaper: record a probe", SHORT, move || {
+                utility::extension_is_installed().then(|| probe::record(&wanted, &found)).transpose()
+            });
             match written {
-                Ok(true) => self.heed(&answered, now),
-                Ok(false) => self.probes.is_wanted = true,
+                Ok(Some(true)) => self.heed(&answered, now),
+                Ok(Some(false)) => self.probes.is_wanted = true,
+                Ok(None) => {}
                 // Somebody may be altering the backend: nothing else has to wait for that.
                 Err(failure) => {
                     log!("storage_reaper: could not record a probe: {failure}");

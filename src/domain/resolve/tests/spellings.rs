@@ -228,6 +228,15 @@ fn what_a_reader_cuts_off_or_adds_hides_the_key() {
             ("k", "arn:aws-cn:s3:::media/k"),
             ("k", "k?v=2"),
             ("k", "k\n"),
+            ("/u/1.png", "/u/1.png?v=2"),
+            ("/u/1.png", " /u/1.png\n"),
+            ("/u/1.png", "\\u\\1.png"),
+            ("Invoice #1.pdf", "/Invoice #1.pdf"),
+            ("Invoice #1.pdf", "\u{feff}Invoice #1.pdf"),
+            ("Invoice #1.pdf", "Invoice #1.pdf?v=3"),
+            ("a b#1.pdf", "a b#1.pdf\n"),
+            ("a?b.pdf", "/a?b.pdf"),
+            ("u/1.png", "/x/../u//1.png"),
             ("k", " k"),
             ("k", "/k"),
             ("k", "\u{feff}k"),
@@ -281,8 +290,26 @@ fn a_store_that_cleans_keys_is_taken_for_an_exact_one() {
         ("+.", "/+."),
         (". ", "s3://media/. /"),
         ("\u{feff}a.png", "/\u{feff}a.png"),
+        ("\u{1}/o/x", "/\u{1}/o/x"),
     ];
     all_keep(OF_FILES, &pairs);
+}
+
+#[test]
+fn a_file_whose_name_looks_like_a_url_goes_unseen() {
+    for raw in [
+        "http:/x/y.png",
+        "/https:/x/y.png",
+        "./http:/x/y.png",
+        "http:/h/../x/y",
+        "arn:aws:s3:::b/k",
+        "/arn:aws:s3:::b/k",
+    ] {
+        for kind in OF_FILES {
+            let named = resolve(raw, &namespace(*kind), Some(BackendId(1)));
+            assert_eq!(named, Err(Reason::AmbiguousUrl), "{raw}");
+        }
+    }
 }
 
 #[test]
