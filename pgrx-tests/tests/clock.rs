@@ -16,8 +16,8 @@ fn refusal(reaper: &mut Reaper, ahead: &str) -> Result<Answer> {
 fn hours_ahead(reaper: &mut Reaper, server: &FaultServer) -> Result<String> {
     let requests = server.requests();
     let date = requests.last().and_then(|request| request.header("x-amz-date")).context("nothing was signed")?;
-    let hours = "round(extract(epoch FROM to_timestamp($1, 'YYYYMMDD\"T\"HH24MISS\"Z\"') - now()) / 3600)";
-    reaper.db.row(&format!("SET TimeZone = 'UTC'; SELECT {}", hours.replace("$1", &format!("'{date}'"))))
+    let ahead = format!("to_timestamp('{date}', 'YYYYMMDD\"T\"HH24MISS\"Z\"') - now()");
+    reaper.db.row(&format!("SET TimeZone = 'UTC'; SELECT round(extract(epoch FROM {ahead}) / 3600)"))
 }
 
 #[test]
@@ -58,4 +58,21 @@ fn what_was_found_out_of_a_clock_outlives_it() -> Result<()> {
     reaper.cluster.crash_and_restart()?;
     reaper.db = reaper.cluster.database("shop")?;
     reaper.until("the clock is unknown", "SELECT clock_ahead IS NULL FROM storage_reaper.backends")
+}
+
+#[test]
+fn a_wrong_date_on_another_refusal_moves_the_clock() -> Result<()> {
+    let (server, mut reaper) = Reaper::armed_facing("")?;
+    let date = refusal(&mut reaper, "2 hours")?.headers;
+    // Something between adds it; the store refuses what it is asked, by whatever time that is signed.
+    server.answer_always(Some(date.iter().fold(Answer::error(403, "AccessDenied"), |answer, line| answer.with(line))));
+    reaper.add_images(&["a"])?;
+    reaper.db.run("DELETE FROM image")?;
+    reaper.until("it is held", "SELECT held_reason LIKE '%AccessDenied%' FROM storage_reaper.backends")?;
+    server.answer_always(None);
+    reaper.db.run("SELECT pg_reload_conf()")?;
+    reaper.until_drained()?;
+    assert_eq!(hours_ahead(&mut reaper, &server)?, "0");
+    assert_eq!(reaper.db.number("SELECT count(*) FROM storage_reaper.backends WHERE clock_ahead IS NOT NULL")?, 0);
+    Ok(())
 }

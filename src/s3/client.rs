@@ -20,7 +20,7 @@ use crate::domain::verify::{Honour, Verify};
 use crate::domain::versions::Versions;
 
 use super::answer::{self, KeyAnswer, Look, Verdict};
-use super::clock::Clocks;
+use super::clock::{self, Ahead, Clocks};
 use super::document::{self, Document};
 use super::fault::{Fault, FaultKind};
 use super::io::{Job, ReadJob, Settings};
@@ -197,12 +197,13 @@ impl Client {
         read.await.unwrap_or_else(|_| Ok(Document::Unreadable("it could not be looked at".to_owned())))
     }
 
-    /// Signs in the Authorization header, so that no URL is ever a credential.
-    async fn sign(&self, backend: &Arc<Backend>, unsigned: Unsigned) -> Result<reqwest::Request, Fault> {
+    /// Signs in the Authorization header, so that no URL is ever a credential; by a time that is so many seconds ahead.
+    async fn sign(&self, backend: &Arc<Backend>, unsigned: &Unsigned, ahead: i64) -> Result<reqwest::Request, Fault> {
         let malformed = || Fault::refusal(FaultKind::Malformed, "the request could not be built");
         let mut head = http::Request::builder()
             .method(unsigned.method.clone())
             .uri(unsigned.url.as_str())
+            .extension(Ahead(ahead))
             .header(DIGEST, hex_sha256(unsigned.body.as_bytes()));
         if let Some(digest) = &unsigned.content_md5 {
             head = head.header("content-md5", digest).header("content-type", "application/xml");
@@ -221,7 +222,7 @@ impl Client {
         if parts.uri != *unsigned.url.as_str() {
             return Err(malformed());
         }
-        let mut signed = reqwest::Request::new(unsigned.method, unsigned.url);
+        let mut signed = reqwest::Request::new(unsigned.method.clone(), unsigned.url.clone());
         *signed.headers_mut() = parts.headers;
         Ok(signed)
     }
@@ -231,7 +232,7 @@ impl Client {
         match signers.get(&backend.id) {
             Some((known, signer, _)) if known == backend => signer.clone(),
             _ => {
-                let signer = credentials::signer(backend, &self.settings, &self.http, self.clocks.of(backend.id));
+                let signer = credentials::signer(backend, &self.settings, &self.http);
                 signers.insert(backend.id, (Arc::clone(backend), signer.clone(), Instant::now()));
                 signer
             }
@@ -251,8 +252,8 @@ impl Client {
         self.signers.lock().await.clear();
     }
 
-    /// Signs a request and sends it, unless that is too late, and reads the answer; once more by the store's time, if the store
-    /// refused another one.
+    /// Signs a request and sends it, unless that is too late, and reads the answer. Once more by the time of the answer, if the store
+    /// refused another one: that time counts from then on if the store takes it.
     pub(super) async fn exchange(
         &self,
         backend: &Arc<Backend>,
@@ -260,30 +261,30 @@ impl Client {
         limit: Limit,
         until: Option<Instant>,
     ) -> Result<Exchanged, Fault> {
-        let answer = self.attempt(backend, unsigned.clone(), limit, until).await?;
-        match self.clocks.learn(backend.id, answer.status, &answer.headers, SystemTime::now()) {
-            Some(ahead) => {
-                (self.tell_clock)(backend.id, ahead);
-                self.attempt(backend, unsigned, limit, until).await
+        let attempt = async |ahead: i64| {
+            let signed = self.sign(backend, &unsigned, ahead).await?;
+            // Credentials may have come from a service far away.
+            if until.is_some_and(|until| Instant::now() > until) {
+                return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
             }
-            None => Ok(answer),
+            self.transmit(signed, unsigned.body.clone(), limit).await
+        };
+        let ahead = self.clocks.of(backend);
+        let first = attempt(ahead).await?;
+        let theirs = clock::correction(first.status, &first.headers, SystemTime::now(), ahead);
+        let Some(theirs) = theirs else { return Ok(first) };
+        match attempt(theirs).await {
+            // It may have another reason to refuse it, once it takes the time.
+            Ok(second) if second.status != 403 || clock::is_skewed(&first.body) && !clock::is_skewed(&second.body) => {
+                if self.clocks.set(backend, theirs) {
+                    (self.tell_clock)(backend.id, theirs);
+                }
+                Ok(second)
+            }
+            Err(fault) if !fault.is_refusal => Err(fault),
+            // The time was right, or the one of the answer is wrong: something between may have added it.
+            Ok(_) | Err(_) => Ok(first),
         }
-    }
-
-    async fn attempt(
-        &self,
-        backend: &Arc<Backend>,
-        unsigned: Unsigned,
-        limit: Limit,
-        until: Option<Instant>,
-    ) -> Result<Exchanged, Fault> {
-        let body = unsigned.body.clone();
-        let signed = self.sign(backend, unsigned).await?;
-        // Credentials may have come from a service far away.
-        if until.is_some_and(|until| Instant::now() > until) {
-            return Err(Fault::refusal(FaultKind::Stale, "the request was not sent in time"));
-        }
-        self.transmit(signed, body, limit).await
     }
 
     pub(super) async fn transmit(

@@ -1,8 +1,7 @@
 //! A store's clock, where it differs from this server's: signatures hold for some minutes of the store's time only.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
@@ -18,7 +17,7 @@ use reqsign_core::time::Timestamp;
 use reqsign_core::{Context, Error, Result, SignRequest};
 use reqwest::header::{DATE, HeaderMap};
 
-use crate::domain::backend::BackendId;
+use crate::domain::backend::{Backend, BackendId};
 
 use super::request::DIGEST;
 
@@ -27,28 +26,40 @@ const NOTABLE: i64 = 240;
 /// What differs by less, in seconds, is right: a Date has no fractions, and answers take their time.
 const NEGLIGIBLE: i64 = 60;
 
-/// By how many seconds the clock of each store is ahead of ours, as far as a store minded.
+/// How a store names such a refusal.
+const SKEWED: &[u8] = b"RequestTimeTooSkewed";
+
+/// By how many seconds the clock of each store is ahead of ours, as far as a store minded; nothing holds for a backend that was
+/// altered since.
 #[derive(Debug, Default)]
-pub struct Clocks(Mutex<HashMap<BackendId, Arc<AtomicI64>>>);
+pub struct Clocks(Mutex<HashMap<BackendId, (Arc<Backend>, i64)>>);
 
 impl Clocks {
-    /// Of one store; it changes with what is learned.
-    pub fn of(&self, backend: BackendId) -> Arc<AtomicI64> {
-        let mut clocks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(clocks.entry(backend).or_default())
+    fn known(&self) -> MutexGuard<'_, HashMap<BackendId, (Arc<Backend>, i64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What an answer that came at `now` says of the store's clock: by how much it is ahead, if the store refused a request
-    /// whose signature tells another time.
-    pub fn learn(&self, backend: BackendId, status: u16, headers: &HeaderMap, now: SystemTime) -> Option<i64> {
-        let ahead = self.of(backend);
-        let found = correction(status, headers, now, ahead.load(Ordering::Relaxed))?;
-        ahead.store(found, Ordering::Relaxed);
-        Some(found)
+    /// Of the store of one backend.
+    pub fn of(&self, backend: &Arc<Backend>) -> i64 {
+        self.known().get(&backend.id).filter(|(of, _)| of == backend).map_or(0, |(_, ahead)| *ahead)
+    }
+
+    /// Remembers it; says whether that is news.
+    pub fn set(&self, backend: &Arc<Backend>, ahead: i64) -> bool {
+        let before = self.of(backend);
+        self.known().insert(backend.id, (Arc::clone(backend), ahead));
+        before != ahead
     }
 }
 
-fn correction(status: u16, headers: &HeaderMap, now: SystemTime, known: i64) -> Option<i64> {
+/// Whether the store says that it refuses the time of a signature.
+pub fn is_skewed(body: &[u8]) -> bool {
+    body.windows(SKEWED.len()).any(|part| part == SKEWED)
+}
+
+/// By how much the store's clock seems to be ahead, if at `now` it refused a request that was signed `signed` seconds ahead, and its
+/// answer tells another time.
+pub fn correction(status: u16, headers: &HeaderMap, now: SystemTime, signed: i64) -> Option<i64> {
     if status != 403 {
         return None;
     }
@@ -58,23 +69,25 @@ fn correction(status: u16, headers: &HeaderMap, now: SystemTime, known: i64) -> 
         Ok(ahead) => seconds(ahead),
         Err(behind) => -seconds(behind.duration()),
     };
-    let is_wrong = ahead.saturating_sub(known).saturating_abs() >= NOTABLE;
+    let is_wrong = ahead.saturating_sub(signed).saturating_abs() >= NOTABLE;
     is_wrong.then_some(if ahead.saturating_abs() < NEGLIGIBLE { 0 } else { ahead })
 }
+
+/// By how many seconds ahead of our clock a request is signed: it travels with the request's head.
+#[derive(Debug, Clone, Copy)]
+pub struct Ahead(pub i64);
 
 /// Signs for S3, by the store's time where that is another one: reqsign signs by this server's only.
 #[derive(Debug)]
 pub struct TimedSigner {
     region: String,
     here: RequestSigner,
-    /// In seconds.
-    ahead: Arc<AtomicI64>,
 }
 
 impl TimedSigner {
-    /// For a store in a region whose clock is so far ahead.
-    pub fn new(region: &str, ahead: Arc<AtomicI64>) -> Self {
-        Self { region: region.to_owned(), here: RequestSigner::new("s3", region), ahead }
+    /// For a store in a region.
+    pub fn new(region: &str) -> Self {
+        Self { region: region.to_owned(), here: RequestSigner::new("s3", region) }
     }
 }
 
@@ -92,9 +105,11 @@ impl SignRequest for TimedSigner {
         credential: Option<&Credential>,
         expires_in: Option<Duration>,
     ) -> Result<()> {
-        match (self.ahead.load(Ordering::Relaxed), credential) {
-            (0, _) | (_, None) => self.here.sign_request(context, parts, credential, expires_in).await,
-            (ahead, Some(credential)) => {
+        match (parts.extensions.get(), credential) {
+            (None | Some(Ahead(0)), _) | (_, None) => {
+                self.here.sign_request(context, parts, credential, expires_in).await
+            }
+            (Some(&Ahead(ahead)), Some(credential)) => {
                 parts.headers = signed(parts, credential, &self.region, shifted(SystemTime::now(), ahead))?;
                 Ok(())
             }
@@ -186,7 +201,7 @@ mod tests {
             }
             let (parts, ()) = request.body(()).unwrap().into_parts();
             let mut theirs = parts.clone();
-            let signer = TimedSigner::new("eu-west-1", Arc::default());
+            let signer = TimedSigner::new("eu-west-1");
             runtime.block_on(signer.sign_request(&Context::new(), &mut theirs, Some(&credential), None)).unwrap();
             let date = theirs.headers["x-amz-date"].to_str().unwrap();
             let time = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", date)

@@ -1,8 +1,6 @@
 //! Finds credentials by name. They stay in memory here and go nowhere but into signatures.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 
 use reqsign_aws_v4::{
     AssumeRoleCredentialProvider, AssumeRoleWithWebIdentityCredentialProvider, Credential, DefaultCredentialProvider,
@@ -18,19 +16,13 @@ use crate::domain::credentials::CredentialName;
 use super::clock::TimedSigner;
 use super::io::Settings;
 
-/// A signer for a backend, whose clock is so many seconds ahead of ours; it keeps its credentials until shortly before they
-/// expire.
-pub fn signer(
-    backend: &Backend,
-    settings: &Settings,
-    client: &reqwest::Client,
-    ahead: Arc<AtomicI64>,
-) -> Signer<Credential> {
+/// A signer for a backend; it keeps its credentials until shortly before they expire.
+pub fn signer(backend: &Backend, settings: &Settings, client: &reqwest::Client) -> Signer<Credential> {
     let context = Context::new()
         .with_file_read(TokioFileRead)
         .with_http_send(ReqwestHttpSend::new(client.clone()))
         .with_env(OsEnv);
-    let request_signer = TimedSigner::new(&backend.region, ahead);
+    let request_signer = TimedSigner::new(&backend.region);
     match &backend.credentials {
         CredentialName::Environment => Signer::new(context, environment(), request_signer),
         CredentialName::Instance => {
