@@ -125,26 +125,41 @@ pub fn may_name(raw: &str, object: &Object, namespace: &Namespace, default_backe
 /// More marks than that may be read in too many ways to look at each.
 const MOST_MARKS: usize = 16;
 
-/// Whether a text that names no place may have been written for the object: without what counts for nothing around it, cut at what
-/// looks like a query, as a path from the root, and any of these after another.
+/// Whether a text that names no place may have been written for the object. Who cuts something off reads the rest as loosely as the
+/// fold does; a text that nothing can be cut off from stands for itself.
 fn may_be_read_as(raw: &str, object: &Object, namespace: &Namespace) -> bool {
     if raw.matches(['?', '#']).count() > MOST_MARKS {
         return true;
     }
-    let mut readings = vec![raw.to_owned(), plain(raw).into_owned()];
-    let mut seen = 0;
-    while let Some(text) = readings.get(seen).cloned() {
-        seen += 1;
-        let cuts = text.match_indices(['?', '#']).map(|(place, _)| text[..place].to_owned());
-        let from_root = text.strip_prefix('/').map(|rest| [rest.to_owned(), fold::path(rest)]);
-        for shorter in cuts.chain(from_root.into_iter().flatten()).chain([trimmed(&text).to_owned()]) {
-            if !readings.contains(&shorter) {
-                readings.push(shorter);
-            }
+    let readings = readings(raw);
+    let there = |key: &str| Object { key: key.to_owned(), ..object.clone() };
+    let (root, path) = loosely(&object.key);
+    readings.iter().any(|key| namespace.are_same(&there(key), object))
+        || readings.iter().any(|key| key != raw) && readings.iter().any(|key| loosely(key) == (root, path.clone()))
+}
+
+/// The text as it stands, and without what URL parsers drop; cut at what looks like a query; without what counts for nothing around
+/// it; as a path from the root.
+fn readings(raw: &str) -> Vec<String> {
+    let is_before = |letter: char| letter == '/' || fold::is_blank(letter) || letter.is_control();
+    let mut readings = Vec::new();
+    for text in [raw, &*plain(raw)] {
+        let ends = text.match_indices(['?', '#']).map(|(end, _)| end).chain([text.len()]);
+        for cut in ends.map(|end| &text[..end]) {
+            let trimmed = trimmed(cut);
+            let from_root = [cut, trimmed].map(|text| text.strip_prefix('/').unwrap_or(text));
+            readings.extend([cut, trimmed, trimmed.trim_start_matches(is_before)].map(str::to_owned));
+            readings.extend(from_root.map(str::to_owned));
         }
     }
-    let there = |key| Object { key, ..object.clone() };
-    readings.into_iter().any(|key| namespace.are_same(&there(key), object))
+    readings
+}
+
+/// How many slashes it begins with, and what follows: slashes merged, steps taken, composed, blanks for plus signs, and one spelling
+/// for ids.
+fn loosely(key: &str) -> (usize, String) {
+    let path = fold::path(&key.replace('+', " "));
+    (key.len() - key.trim_start_matches('/').len(), fold::row_id(&path).into_owned())
 }
 
 /// Whether somebody may read the text otherwise than it is written: with what is around it cut off, without a query, as a path
