@@ -165,8 +165,8 @@ impl FaultServer {
     }
 
     /// Objects that are there from now on, until a request is answered well.
-    pub fn put(&self, bucket: &str, keys: &[&str]) {
-        let keys = keys.iter().map(|key| (bucket.to_owned(), (*key).to_owned()));
+    pub fn put<K: AsRef<str>>(&self, bucket: &str, keys: &[K]) {
+        let keys = keys.iter().map(|key| (bucket.to_owned(), key.as_ref().to_owned()));
         self.shared.state().objects.extend(keys);
     }
 

@@ -14,7 +14,7 @@ fn a_batch_that_takes_too_long_is_sent_again_and_again() -> Result<()> {
         Reaper::armed_facing("storage_reaper.max_attempts = 1\nstorage_reaper.request_timeout = '1s'\n")?;
     server.take_its_time(Duration::from_millis(6));
     let keys: Vec<String> = (0..1000).map(|number| format!("k{number}")).collect();
-    server.put("bucket", &keys.iter().map(String::as_str).collect::<Vec<_>>());
+    server.put("bucket", &keys);
     reaper.add_images(&keys)?;
     reaper.db.run("DELETE FROM image")?;
     reaper.until_drained()?;
@@ -51,7 +51,7 @@ fn an_outage_of_credentials_uses_up_a_long_queue() -> Result<()> {
 fn a_store_that_asks_to_slow_down_for_long_is_pressed_or_given_up() -> Result<()> {
     let (server, mut reaper) = Reaper::armed_facing("storage_reaper.max_attempts = 1\n")?;
     let keys: Vec<String> = (0..3000).map(|number| format!("k{number}")).collect();
-    server.put("bucket", &keys.iter().map(String::as_str).collect::<Vec<_>>());
+    server.put("bucket", &keys);
     server.answer_always(Some(Answer::error(503, "SlowDown").with("Retry-After: 1")));
     reaper.add_images(&keys)?;
     reaper.db.run("DELETE FROM image")?;

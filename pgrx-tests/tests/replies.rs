@@ -273,10 +273,9 @@ fn a_lock_with_an_end_uses_up_attempts() -> Result<()> {
 
 #[test]
 fn an_object_that_the_store_stumbles_over_stops_all_others() -> Result<()> {
-    for answer in [(500, "InternalError"), (200, "InternalError"), (400, "MalformedXML")] {
-        let answer = Answer::error(answer.0, answer.1);
+    for (status, code) in [(500, "InternalError"), (200, "InternalError"), (400, "MalformedXML")] {
         let (server, mut reaper) = Reaper::armed_facing(ONE_ATTEMPT)?;
-        server.answer_naming("cursed", answer);
+        server.answer_naming("cursed", Answer::error(status, code));
         declare(&mut reaper, &server, "shelf", &["a", "b", "c", "cursed", "d", "e", "f"])?;
         reaper.db.run("DELETE FROM image")?;
         reaper.until("it is parked", "SELECT count(*) = 1 FROM storage_reaper.parked WHERE locator LIKE '%cursed'")?;

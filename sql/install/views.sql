@@ -89,7 +89,7 @@ SELECT p.source_id, p.backend_id, coalesce(nullif(p.backend_id, 0), s.backend_id
 FROM present p
 LEFT JOIN storage_reaper.source s ON s.id = p.source_id
 LEFT JOIN storage_reaper.backend b ON b.id = coalesce(nullif(p.backend_id, 0), s.backend_id);
-COMMENT ON VIEW storage_reaper.strand IS 'Private. What the outbox holds by source and backend, found by a look at the index for each: who is captured and where it goes.';
+COMMENT ON VIEW storage_reaper.strand IS 'Private. What the outbox holds by source and backend, found by a look at the index for each; serves is the backend that plain keys go to.';
 
 CREATE VIEW storage_reaper.queue AS
 SELECT e.id AS entry_id, s.name AS source, b.name AS backend, o.locator, o.row_id, d.template AS derived_by,

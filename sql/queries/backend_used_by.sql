@@ -2,8 +2,7 @@ SELECT 'source' AS what FROM storage_reaper.source s WHERE s.backend_id = $1 AND
 UNION ALL
 SELECT 'location' FROM storage_reaper.location l WHERE l.backend_id = $1
 UNION ALL
-SELECT 'queue' FROM storage_reaper.entry e LEFT JOIN storage_reaper.source s ON s.id = e.source_id
-WHERE coalesce(nullif(e.backend_id, 0), s.backend_id) = $1
+SELECT 'queue' FROM storage_reaper.strand t WHERE t.serves = $1
 UNION ALL
 SELECT 'parked' FROM storage_reaper.parked_object p LEFT JOIN storage_reaper.source s ON s.id = p.source_id
 WHERE coalesce(p.backend_id, s.backend_id) = $1

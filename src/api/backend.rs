@@ -162,8 +162,8 @@ fn create_location(
 ) -> Answer<()> {
     let base = UrlBase::parse(required("url_base", url_base)?)
         .map_err(|error| Error::invalid("url_base", error, "Give a URL such as 'https://cdn.example.com/'."))?;
-    let (host, path) = base.prefix().split_at(base.prefix().find('/').unwrap_or(base.prefix().len()));
-    if vendor::is_of_api(host, path) {
+    let (authority, path) = base.authority_and_path();
+    if vendor::is_of_api(authority, path) {
         let told = "It is part of an API, below which keys are written in another way.";
         return Err(Error::invalid("url_base", told, "URLs of such an API are read without a location.").into());
     }

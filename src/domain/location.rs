@@ -55,6 +55,12 @@ impl UrlBase {
     pub fn prefix(&self) -> &str {
         &self.text[self.prefix_start..]
     }
+
+    /// The prefix as host with port, and path, which begins and ends with a slash.
+    pub fn authority_and_path(&self) -> (&str, &str) {
+        let prefix = self.prefix();
+        prefix.split_at(prefix.find('/').unwrap_or(prefix.len()))
+    }
 }
 
 /// The host and port of a URL as bases have it.

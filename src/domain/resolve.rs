@@ -93,10 +93,7 @@ impl Namespace {
 
     /// The hosts, with ports, of all locations; large stores have further ones.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
-        self.locations.iter().map(|location| {
-            let prefix = location.base.prefix();
-            &prefix[..prefix.find('/').unwrap_or(prefix.len())]
-        })
+        self.locations.iter().map(|location| location.base.authority_and_path().0)
     }
 
     /// Whether two objects are one, or may be: two backends may have the same bucket, with other credentials, and their store

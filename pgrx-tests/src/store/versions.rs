@@ -47,12 +47,8 @@ impl Contents<'_> {
     /// All versions and markers, sorted.
     pub fn versions(&self) -> Result<Vec<Version>> {
         let answer = self.ask("versions")?.unwrap_or_default();
-        let lines = |tag: &'static str, is_marker: bool| {
-            let parts = answer.split(tag).skip(1).filter_map(|part| part.split_once("<Key>")?.1.split_once('<'));
-            parts.map(move |(key, _)| Version { key: key.to_owned(), is_marker }).collect::<Vec<_>>()
-        };
-        let mut versions = lines("<Version>", false);
-        versions.extend(lines("<DeleteMarker>", true));
+        let lines = |tag, is_marker| keys_of(&answer, tag).map(move |key| Version { key, is_marker });
+        let mut versions: Vec<Version> = lines("<Version>", false).chain(lines("<DeleteMarker>", true)).collect();
         versions.sort();
         Ok(versions)
     }
@@ -66,8 +62,7 @@ impl Contents<'_> {
     /// Keys of unfinished uploads, sorted; none where the server lists none.
     pub fn uploads(&self) -> Result<Option<Vec<String>>> {
         let Some(answer) = self.ask("uploads")? else { return Ok(None) };
-        let parts = answer.split("<Upload>").skip(1).filter_map(|part| part.split_once("<Key>")?.1.split_once('<'));
-        let mut keys: Vec<String> = parts.map(|(key, _)| key.to_owned()).collect();
+        let mut keys: Vec<String> = keys_of(&answer, "<Upload>").collect();
         keys.sort();
         Ok(Some(keys))
     }
@@ -99,4 +94,10 @@ impl Contents<'_> {
         }
         Ok(Some(answer.body_mut().read_to_string()?))
     }
+}
+
+/// The keys of all lines of a kind in a listing.
+fn keys_of<'a>(answer: &'a str, tag: &'a str) -> impl Iterator<Item = String> + 'a {
+    let parts = answer.split(tag).skip(1).filter_map(|part| part.split_once("<Key>")?.1.split_once('<'));
+    parts.map(|(key, _)| key.to_owned())
 }

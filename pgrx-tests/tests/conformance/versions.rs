@@ -8,11 +8,17 @@ fn version(key: &str, is_marker: bool) -> Version {
     Version { key: key.to_owned(), is_marker }
 }
 
+/// Whether the scenario's bucket keeps versions from now on, where the server has them.
+fn has_versions(reaper: &Reaper) -> Result<bool> {
+    let has_versions = reaper.bucket()?.keep_versions()?;
+    ensure!(has_versions || Program::chosen()? != Program::Moto, "moto has forgotten about versions");
+    Ok(has_versions)
+}
+
 #[test]
 fn a_version_that_is_only_hidden_counts_as_deleted() -> Result<()> {
     let mut reaper = Reaper::new()?;
-    if !reaper.bucket()?.keep_versions()? {
-        ensure!(Program::chosen()? != Program::Moto, "moto has forgotten about versions");
+    if !has_versions(&reaper)? {
         return Ok(());
     }
     reaper.images()?;
@@ -66,8 +72,7 @@ fn versions_are_left_or_those_of_another_key_go() -> Result<()> {
     let mut reaper = Reaper::new()?;
     reaper.db.run("SELECT storage_reaper.alter_backend('media', versions => 'all')")?;
     reaper.images()?;
-    let has_versions = reaper.bucket()?.keep_versions()?;
-    ensure!(has_versions || Program::chosen()? != Program::Moto, "moto has forgotten about versions");
+    let has_versions = has_versions(&reaper)?;
     // What only begins with the key is another object.
     let (doomed, others) = (["a.png", "b/c d+e.png"], ["a.png.bak", "a.pn", "b/c d+e.png2"]);
     for _ in 0..3 {
@@ -106,8 +111,7 @@ fn turn_of_the_clock(reaper: &mut Reaper) -> Result<()> {
 #[test]
 fn a_version_that_came_after_the_row_went_goes_too() -> Result<()> {
     let mut reaper = Reaper::new()?;
-    if !reaper.bucket()?.keep_versions()? {
-        ensure!(Program::chosen()? != Program::Moto, "moto has forgotten about versions");
+    if !has_versions(&reaper)? {
         return Ok(());
     }
     reaper.db.run("SELECT storage_reaper.alter_backend('media', versions => 'captured')")?;

@@ -36,7 +36,6 @@ pub fn prints(object: &Object, namespace: &Namespace) -> Prints {
     if namespace.may_keep_files(object.backend) {
         let path = fold::path(&object.key);
         // A key with two slashes in front reads like a host.
-        let is_nothing = |letter: char| letter == '/' || fold::is_blank(letter) || letter.is_control();
         let behind_blanks = path.trim_start_matches(is_nothing);
         placed.push(fingerprint(&format!("//{path}")));
         if behind_blanks != path {
@@ -141,18 +140,22 @@ fn may_be_read_as(raw: &str, object: &Object, namespace: &Namespace) -> bool {
 /// The text as it stands, and without what URL parsers drop; cut at what looks like a query; without what counts for nothing around
 /// it; as a path from the root.
 fn readings(raw: &str) -> Vec<String> {
-    let is_before = |letter: char| letter == '/' || fold::is_blank(letter) || letter.is_control();
     let mut readings = Vec::new();
     for text in [raw, &*plain(raw)] {
         let ends = text.match_indices(['?', '#']).map(|(end, _)| end).chain([text.len()]);
         for cut in ends.map(|end| &text[..end]) {
             let trimmed = trimmed(cut);
             let from_root = [cut, trimmed].map(|text| text.strip_prefix('/').unwrap_or(text));
-            readings.extend([cut, trimmed, trimmed.trim_start_matches(is_before)].map(str::to_owned));
+            readings.extend([cut, trimmed, trimmed.trim_start_matches(is_nothing)].map(str::to_owned));
             readings.extend(from_root.map(str::to_owned));
         }
     }
     readings
+}
+
+/// What may stand in front of a path from the root.
+fn is_nothing(letter: char) -> bool {
+    letter == '/' || fold::is_blank(letter) || letter.is_control()
 }
 
 /// How many slashes it begins with, and what follows: slashes merged, steps taken, composed, blanks for plus signs, and one spelling
